@@ -1,0 +1,1 @@
+"""How far two traces are apart, key by key and step by step. Pure numpy."""

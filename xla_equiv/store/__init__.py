@@ -1,0 +1,1 @@
+"""What is kept on disk: traces, goldens, tolerance files, run folders, reports."""

@@ -1,0 +1,83 @@
+"""The tests that suites stand for: one for every suite, case and variant."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from xla_equiv.values.case import Case
+from xla_equiv.values.suite import ExpectedFailure, PublishedValues, Skip, Suite, Variant, label, test_matches
+
+
+@dataclass(frozen=True)
+class NamedSuite:
+    """A Suite with what only its file knows.
+
+    Args:
+        name: the file's stem.
+        path: the file, as it was given.
+        catches: what its docstring says after `Catches:`.
+        summary: the first line of its docstring.
+        suite: the Suite.
+    """
+
+    name: str
+    path: str
+    catches: str
+    summary: str
+    suite: Suite
+
+
+@dataclass(frozen=True)
+class Test:
+    """One variant of one case of one suite: what gets one verdict."""
+
+    __test__ = False  # not a class for pytest to collect
+
+    named: NamedSuite
+    case_name: str
+    variant: Variant
+    is_reference: bool
+
+    @property
+    def label(self) -> str:
+        """Return the name inside the suite, `case.variant[backend]`."""
+        return label(self.case_name, self.variant)
+
+    @property
+    def id(self) -> str:
+        """Return the full name, `suite::case.variant[backend]`."""
+        return f"{self.named.name}::{self.label}"
+
+    @property
+    def case(self) -> Case:
+        """Return the case that it trains."""
+        return self.named.suite.cases[self.case_name]
+
+    @property
+    def reference(self) -> "Test":
+        """Return the test of the trusted variant of the same case."""
+        return Test(self.named, self.case_name, self.named.suite.reference, True)
+
+    @property
+    def expected_failure(self) -> ExpectedFailure | None:
+        """Return the known fault that this test shows, if any."""
+        rules = self.named.suite.expected_failures
+        return next((rule for rule in rules if test_matches(self.label, rule.test)), None)
+
+    @property
+    def skip(self) -> Skip | None:
+        """Return why this test makes no sense, if so."""
+        return next((rule for rule in self.named.suite.skips if test_matches(self.label, rule.test)), None)
+
+    @property
+    def published(self) -> list[PublishedValues]:
+        """Return the published values that this test must meet."""
+        return [values for values in self.named.suite.published if test_matches(self.label, values.test)]
+
+
+def expand(suites: Sequence[NamedSuite]) -> Iterator[Test]:
+    """Yield the tests of `suites` in order: for each case the reference, then its candidates."""
+    for named in suites:
+        for case_name in named.suite.cases:
+            yield Test(named, case_name, named.suite.reference, True)
+            for variant in named.suite.candidates:
+                yield Test(named, case_name, variant, False)

@@ -1,0 +1,163 @@
+"""A Suite: one or more cases, the trusted way to run them, and the ways that must agree with it."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xla_equiv.values.case import Case
+from xla_equiv.values.errors import SuiteError
+from xla_equiv.values.steps import ALL_STEPS, LAST_STEP, Steps
+from xla_equiv.values.tolerance import Tolerance
+from xla_equiv.values.treatment import Treatment, accumulating
+from xla_equiv.values.verdict import Status
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A named way to run a case: where, and under which treatments.
+
+    Args:
+        name: unique together with the backend; letters, digits, `_` and `-`.
+        backend: a registered backend, such as "cpu", "xla:cpu" or "xla:tpu".
+        treatments: how the step is executed; one of them must say how to accumulate.
+        interpreter: path of the Python that runs it; "" for the current one.
+        env: environment variables of its worker process, such as XLA_FLAGS.
+    """
+
+    name: str
+    backend: str = field(kw_only=True)
+    treatments: Sequence[Treatment] = field(kw_only=True)
+    interpreter: str = field(default="", kw_only=True)
+    env: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not self.name or not all(c.isalnum() or c in "_-" for c in self.name):
+            raise SuiteError(f"variant name {self.name!r} has characters other than letters, digits, '_' and '-'")
+        if accumulating(self.treatments) is None:
+            raise SuiteError(
+                f"variant {self.name!r} has no treatment that accumulates",
+                next="add LoopedAccumulation() or WhileAccumulation() to its treatments",
+            )
+
+    @property
+    def unobserved(self) -> tuple[str, ...]:
+        """Return the patterns of keys that this variant cannot record."""
+        return tuple(pattern for treatment in self.treatments for pattern in treatment.unobserved)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpectedFailure:
+    """A fault of the system under test that is known. When it stops to occur, the run fails.
+
+    Args:
+        test: pattern of test labels, such as "carried_3.while[xla:cpu]".
+        status: what the verdict must be.
+        keys: pattern of the keys that may be wrong; all others must still agree.
+        raises: for CRASHED, the text that the exception must contain.
+        why: the fault, and where it is reported.
+    """
+
+    test: str
+    status: Status
+    keys: str = "*"
+    raises: str = ""
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Skip:
+    """Tests of a suite that make no sense, and why. They are not run; `list` shows them."""
+
+    test: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedValues:
+    """Values that somebody else published: a golden that this project cannot accept anew.
+
+    Args:
+        source: where they were published.
+        test: pattern of the labels of the tests that must meet them.
+        values: key -> one number per optimizer step, from step 1.
+        tolerance: how closely.
+    """
+
+    source: str
+    test: str = "*"
+    values: Mapping[str, Sequence[float]]
+    tolerance: Tolerance
+
+
+DEFAULT_GOLDEN: Mapping[str, Steps] = {
+    "*": (LAST_STEP,),
+    "loss": ALL_STEPS,
+    "grad_norm": ALL_STEPS,
+    "loss/*": (),
+    "grad/*": (1, LAST_STEP),
+    "optim/*": (),
+}
+"""Which keys a golden keeps, at which steps: enough to place a change, small enough to commit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suite:
+    """What one file in `suites/` exports as SUITE.
+
+    Args:
+        case: the case, or several by name.
+        reference: the trusted variant.
+        candidates: the variants that must agree with it.
+        tolerance: key pattern -> Tolerance, for all cases.
+        case_tolerance: case name -> (key pattern -> Tolerance), stronger than `tolerance`.
+        expected_failures: known faults of the systems under test.
+        skips: tests that make no sense, with reasons.
+        published: values published elsewhere that the tests must meet.
+        record: key pattern -> steps that a trace keeps.
+        golden: key pattern -> steps that a golden keeps.
+    """
+
+    case: Case | Mapping[str, Case]
+    reference: Variant
+    candidates: Sequence[Variant]
+    tolerance: Mapping[str, Tolerance] = field(default_factory=dict)
+    case_tolerance: Mapping[str, Mapping[str, Tolerance]] = field(default_factory=dict)
+    expected_failures: Sequence[ExpectedFailure] = ()
+    skips: Sequence[Skip] = ()
+    published: Sequence[PublishedValues] = ()
+    record: Mapping[str, Steps] = field(default_factory=lambda: {"*": ALL_STEPS})
+    golden: Mapping[str, Steps] = field(default_factory=lambda: DEFAULT_GOLDEN)
+
+    def __post_init__(self) -> None:
+        problems = [
+            f"case_tolerance: no case {name!r}" for name in self.case_tolerance if name not in self.cases
+        ]
+        if not self.candidates:
+            problems.append("candidates: empty; there is nothing to compare with the reference")
+        labels = [label(case, variant) for case in self.cases for variant in (self.reference, *self.candidates)]
+        problems += sorted({f"candidates: two variants are called {one!r}" for one in labels if labels.count(one) > 1})
+        for kind, rules in (("expected_failures", self.expected_failures), ("skips", self.skips), ("published", self.published)):
+            problems += [
+                f"{kind}: no test matches {rule.test!r}"
+                for rule in rules  # type: ignore[attr-defined]
+                if not any(test_matches(one, rule.test) for one in labels)
+            ]
+        if problems:
+            raise SuiteError("a Suite is impossible", problems=problems)
+
+    @property
+    def cases(self) -> Mapping[str, Case]:
+        """Return the cases by name; a single one has the name ''."""
+        return {"": self.case} if isinstance(self.case, Case) else self.case
+
+
+def label(case_name: str, variant: Variant) -> str:
+    """Return how a test is called inside its suite: `case.variant[backend]`, or `variant[backend]`."""
+    return f"{case_name}.{variant.name}[{variant.backend}]" if case_name else f"{variant.name}[{variant.backend}]"
+
+
+def test_matches(test_label: str, pattern: str) -> bool:
+    """Return whether `pattern` covers `test_label`; only `*` and `?` are wildcards, brackets are literal."""
+    return fnmatch.fnmatchcase(test_label, pattern.replace("[", "[[]"))

@@ -1,0 +1,80 @@
+"""What a Treatment is: one named way to execute the same training step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from xla_equiv.values.trace import GraphFacts
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepInputs:
+    """What one optimizer step trains on, already on the device.
+
+    Args:
+        step: number of the optimizer step, from 1.
+        loss: (model, *batch, *carried) -> loss, or (loss, *carried) when tensors are carried.
+        batches: one tuple of tensors per micro-batch, in order.
+        carried: the carried tensors as the step before left them.
+        sync: ends the traced graph and executes it; does nothing on a backend that is not lazy.
+    """
+
+    step: int
+    loss: Callable[..., Tensor | tuple[Tensor, ...]]
+    batches: Sequence[tuple[Tensor, ...]]
+    carried: tuple[Tensor, ...]
+    sync: Callable[[], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepOutputs:
+    """What accumulating one step gave; the gradients are on the model.
+
+    Args:
+        loss: mean of the micro-batches' losses, a scalar.
+        micro_losses: each micro-batch's own loss where the treatment can see it, else empty.
+        carried: the carried tensors after the last micro-batch.
+    """
+
+    loss: Tensor
+    micro_losses: Sequence[Tensor] = field(default_factory=tuple)
+    carried: tuple[Tensor, ...] = ()
+
+
+class Treatment:
+    """One named way to execute a training step. Subclass it in a file of its own; nothing else changes.
+
+    Treatments of a variant compose: each may replace the model, and the last that overrides
+    `accumulate` runs the micro-batches.
+    """
+
+    unobserved: ClassVar[tuple[str, ...]] = ()
+    """Patterns of the keys that cannot be seen under this treatment; they are reported, not compared."""
+
+    @property
+    def name(self) -> str:
+        """Return the name that reports use."""
+        return type(self).__name__
+
+    def prepare_model(self, model: nn.Module) -> nn.Module:
+        """Return the model to train; called once, on the device, before the optimizer is made."""
+        return model
+
+    def accumulate(self, model: nn.Module, inputs: StepInputs) -> StepOutputs:
+        """Run all micro-batches of one step, and leave the accumulated gradients on `model`."""
+        raise NotImplementedError(f"{self.name} does not say how to accumulate")
+
+    def why_unproven(self, graph: GraphFacts, *, micro_batches: int) -> str:
+        """Return why the compiled graphs do not show that the treatment took effect; '' when they do."""
+        return ""
+
+
+def accumulating(treatments: Sequence[Treatment]) -> Treatment | None:
+    """Return the last of `treatments` that says how to accumulate, or None."""
+    able = [t for t in treatments if type(t).accumulate is not Treatment.accumulate]
+    return able[-1] if able else None
