@@ -22,13 +22,13 @@ class Case:
 
     Args:
         build: returns the model on the CPU, with its initial parameters.
-        batch: (step from 1, micro-batch from 0, replica from 0) -> tuple of CPU tensors, the inputs of `loss`.
+        batch: (step from 1, micro-batch from 0, replica) -> tuple of CPU tensors, the inputs of `loss`;
+            the replica is 0 where there is one.
         loss: (model, *batch, *carried) -> scalar loss, or (loss, *carried) when tensors are carried.
             The loss of a step is the mean of its micro-batches' losses.
         optimizer: (trainable parameters) -> optimizer.
         steps: optimizer steps to train.
         micro_batches: micro-batches accumulated in each step.
-        replicas: replicas of the model; each draws its own batches.
         seed: seeds the initial parameters, the batches and dropout.
         clip_norm: largest global gradient norm, or None for no clipping.
         carried: () -> tensors carried from micro-batch to micro-batch and from step to step.
@@ -44,7 +44,6 @@ class Case:
     optimizer: Callable[[Iterable[nn.Parameter]], Optimizer]
     steps: int
     micro_batches: int
-    replicas: int = 1
     seed: int = 0
     clip_norm: float | None = None
     carried: Callable[[], tuple[Tensor, ...]] | None = None
@@ -55,7 +54,7 @@ class Case:
     def __post_init__(self) -> None:
         problems = [
             f"{name}: {getattr(self, name)!r} is not a whole number of at least 1"
-            for name in ("steps", "micro_batches", "replicas")
+            for name in ("steps", "micro_batches")
             if not isinstance(getattr(self, name), int) or getattr(self, name) < 1
         ]
         problems += [

@@ -1,9 +1,10 @@
 """The tests that suites stand for: one for every suite, case and variant."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xla_equiv.values.case import Case
+from xla_equiv.values.steps import Steps
 from xla_equiv.values.suite import ExpectedFailure, PublishedValues, Skip, Suite, Variant, label, test_matches
 
 
@@ -67,6 +68,18 @@ class Test:
     def skip(self) -> Skip | None:
         """Return why this test makes no sense, if so."""
         return next((rule for rule in self.named.suite.skips if test_matches(self.label, rule.test)), None)
+
+    @property
+    def recorded_keys(self) -> Mapping[str, Steps]:
+        """Return which keys its trace keeps, at which steps."""
+        suite = self.named.suite
+        return {**suite.record, **suite.case_record.get(self.case_name, {})}
+
+    @property
+    def golden_keys(self) -> Mapping[str, Steps]:
+        """Return which keys its golden keeps, at which steps."""
+        suite = self.named.suite
+        return {**suite.golden, **suite.case_golden.get(self.case_name, {})}
 
     @property
     def published(self) -> list[PublishedValues]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from xla_equiv.values.case import Case
 from xla_equiv.values.errors import SuiteError
+from xla_equiv.values.patterns import matches
 from xla_equiv.values.steps import ALL_STEPS, LAST_STEP, Steps
 from xla_equiv.values.tolerance import Tolerance
 from xla_equiv.values.treatment import Treatment, accumulating
@@ -65,6 +66,10 @@ class ExpectedFailure:
     raises: str = ""
     why: str
 
+    def covers(self, key: str) -> bool:
+        """Return whether `key` may be wrong."""
+        return matches(key, self.keys)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Skip:
@@ -116,7 +121,9 @@ class Suite:
         skips: tests that make no sense, with reasons.
         published: values published elsewhere that the tests must meet.
         record: key pattern -> steps that a trace keeps.
+        case_record: case name -> (key pattern -> steps), stronger than `record`.
         golden: key pattern -> steps that a golden keeps.
+        case_golden: case name -> (key pattern -> steps), stronger than `golden`.
     """
 
     case: Case | Mapping[str, Case]
@@ -128,11 +135,16 @@ class Suite:
     skips: Sequence[Skip] = ()
     published: Sequence[PublishedValues] = ()
     record: Mapping[str, Steps] = field(default_factory=lambda: {"*": ALL_STEPS})
+    case_record: Mapping[str, Mapping[str, Steps]] = field(default_factory=dict)
     golden: Mapping[str, Steps] = field(default_factory=lambda: DEFAULT_GOLDEN)
+    case_golden: Mapping[str, Mapping[str, Steps]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         problems = [
-            f"case_tolerance: no case {name!r}" for name in self.case_tolerance if name not in self.cases
+            f"{kind}: no case {name!r}"
+            for kind in ("case_tolerance", "case_record", "case_golden")
+            for name in getattr(self, kind)
+            if name not in self.cases
         ]
         if not self.candidates:
             problems.append("candidates: empty; there is nothing to compare with the reference")

@@ -1,0 +1,46 @@
+"""Three-layer MLP with AdamW and gradient clipping: accumulating on XLA must train like the native loop.
+
+Compares ten optimizer steps of four micro-batches: native PyTorch loop against XLA's loop and While.
+
+Catches: a loss or gradient that is not divided by the number of micro-batches, gradients left over from the
+step before, a micro-batch left out or repeated, clipping before accumulation has ended, a gradient that is
+scaled, zeroed or lost for one parameter, optimizer state that does not follow the parameters.
+"""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from suites.models import MLP, classification_loss, labelled_batch
+from xla_equiv import Case, Suite, Tolerance, Variant
+from xla_equiv.treatments import LoopedAccumulation, WhileAccumulation
+
+
+def batch(step: int, micro_batch: int, replica: int) -> tuple[Tensor, Tensor]:
+    """Return 16 samples of 32 features in 8 classes."""
+    return labelled_batch(16, 32, classes=8)
+
+
+def adamw(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+    """Return AdamW; eps is far above the noise of a gradient, so that noise does not become an update."""
+    return torch.optim.AdamW(parameters, lr=1e-2, eps=1e-5, weight_decay=0.01)
+
+
+SUITE = Suite(
+    case=Case(
+        build=lambda: MLP((32, 48, 32, 8)),
+        batch=batch,
+        loss=classification_loss,
+        optimizer=adamw,
+        steps=10,
+        micro_batches=4,
+        seed=1,
+        clip_norm=0.1,
+    ),
+    reference=Variant("loop", backend="cpu", treatments=[LoopedAccumulation()]),
+    candidates=[
+        Variant("loop", backend="xla:cpu", treatments=[LoopedAccumulation()]),
+        Variant("while", backend="xla:cpu", treatments=[WhileAccumulation()]),
+    ],
+)

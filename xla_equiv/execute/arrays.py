@@ -1,0 +1,33 @@
+"""From torch tensors to numpy arrays and digests."""
+
+import hashlib
+
+import ml_dtypes
+import numpy as np
+import torch
+
+from xla_equiv.measure.inputs import moments
+from xla_equiv.values.trace import Array, InputDigest
+
+WITHOUT_NUMPY = {
+    torch.bfloat16: (torch.int16, ml_dtypes.bfloat16),
+    torch.float8_e4m3fn: (torch.int8, ml_dtypes.float8_e4m3fn),
+    torch.float8_e5m2: (torch.int8, ml_dtypes.float8_e5m2),
+}
+"""torch dtypes that numpy does not know: an integer of the same width, and the dtype of `ml_dtypes`."""
+
+
+def to_array(tensor: torch.Tensor) -> Array:
+    """Return the values of `tensor`, wherever it lies, as a numpy array of the same dtype and shape."""
+    local = tensor.detach().cpu().contiguous()
+    if local.dtype in WITHOUT_NUMPY:
+        carrier, dtype = WITHOUT_NUMPY[local.dtype]
+        return np.asarray(local.view(carrier).numpy().view(dtype)).copy()
+    return np.asarray(local.numpy()).copy()
+
+
+def digest(tensor: torch.Tensor) -> InputDigest:
+    """Return what identifies `tensor` as an input of a run."""
+    array = to_array(tensor)
+    data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.size else b""
+    return InputDigest(array.dtype.name, tuple(array.shape), hashlib.sha256(data).hexdigest(), moments(array))

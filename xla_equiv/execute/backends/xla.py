@@ -1,0 +1,94 @@
+"""Backends `xla:cpu` and `xla:tpu`: torch_xla over PJRT."""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from xla_equiv.execute.backends.backend import Absence, Backend
+
+if TYPE_CHECKING:
+    import torch
+
+TPU_DEVICE_FILES = ("accel*", "vfio/[0-9]*")
+
+
+class _Xla(Backend):
+    """What the XLA backends share: one lazy device, brought up by the first call of `device`."""
+
+    packages = ("torch", "torch_xla")
+    pjrt_device: str
+
+    def absence(self) -> Absence | None:
+        if importlib.util.find_spec("torch_xla") is None:
+            where = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
+            return Absence(
+                f"torch_xla is not installed ({where})",
+                "pip install 'torch==2.9.*' 'torch_xla==2.9.0' on Linux x86_64 with Python 3.10 to 3.13",
+            )
+        return None
+
+    def process_env(self) -> Mapping[str, str]:
+        return {"PJRT_DEVICE": self.pjrt_device}
+
+    def device(self) -> torch.device:
+        import torch_xla
+
+        device: torch.device = torch_xla.device()
+        return device
+
+    def seed(self, seed: int) -> None:
+        import torch_xla.core.xla_model as xm
+
+        xm.set_rng_state(seed)
+
+    def sync(self) -> None:
+        import torch_xla
+
+        torch_xla.sync(wait=True)
+
+    def compile_s(self) -> float:
+        import torch_xla.debug.metrics as met
+
+        data = met.metric_data("CompileTime")
+        return float(data[1]) / 1e9 if data else 0.0
+
+
+class XlaCpu(_Xla):
+    """torch_xla with XLA's CPU compiler; one device."""
+
+    name = "xla:cpu"
+    device_classes = "xla-cpu"
+    pjrt_device = "CPU"
+
+    def process_env(self) -> Mapping[str, str]:
+        return {**super().process_env(), "CPU_NUM_DEVICES": "1"}
+
+    def device_class(self) -> str:
+        return "xla-cpu"
+
+
+class XlaTpu(_Xla):
+    """torch_xla on a TPU; one chip."""
+
+    name = "xla:tpu"
+    device_classes = "tpu-*"
+    packages = ("torch", "torch_xla", "libtpu")
+    pjrt_device = "TPU"
+
+    def absence(self) -> Absence | None:
+        absent = super().absence()
+        if absent is None and not any(list(Path("/dev").glob(pattern)) for pattern in TPU_DEVICE_FILES):
+            absent = Absence(
+                "no TPU: neither /dev/accel* nor /dev/vfio/[0-9]* exists",
+                "run on a TPU VM, with pip install 'torch_xla[tpu]==2.9.0'",
+            )
+        return absent
+
+    def device_class(self) -> str:
+        from torch_xla import tpu  # type: ignore[attr-defined]
+
+        return f"tpu-v{tpu.version()}"

@@ -1,0 +1,59 @@
+"""Which compiled modules a job executed, read from XLA's own dump."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from xla_equiv.execute.hlo import module_facts
+from xla_equiv.values.trace import GraphFacts, ModuleFacts
+
+OPTIMISED = "*after_optimizations.txt"
+
+
+class GraphLog:
+    """Sees every module that XLA compiles in this process, and remembers which graph it came from.
+
+    XLA compiles a graph once in a process. A later job that traces the same graph executes the cached
+    module, which is not dumped again; it is found by the hash of the traced graph.
+    """
+
+    def __init__(self, dump_folder: Path) -> None:
+        self._folder = dump_folder
+        self._modules_of: dict[bytes, tuple[ModuleFacts, ...]] = {}
+        self._seen: dict[str, ModuleFacts] = {}
+
+    def start_job(self) -> None:
+        """Forget which modules the job before executed."""
+        self._seen = {}
+
+    @contextmanager
+    def executing(self, tensors: Sequence[Any]) -> Iterator[None]:
+        """Attribute what is compiled inside to the graph that computes `tensors`, not yet executed."""
+        import torch_xla
+
+        graph = torch_xla._XLAC._get_graph_hash(list(tensors))
+        self._take_modules()
+        yield
+        compiled = self._take_modules()
+        if compiled:
+            self._modules_of[graph] = compiled
+        for module in self._modules_of.get(graph, ()):
+            self._seen.setdefault(module.fingerprint, module)
+
+    @property
+    def facts(self) -> GraphFacts:
+        """Return the modules that the job executed in its step graphs, each once, in order."""
+        return GraphFacts(tuple(self._seen.values()))
+
+    def _take_modules(self) -> tuple[ModuleFacts, ...]:
+        """Return the facts of the modules in the dump folder, and empty it."""
+        found = tuple(module_facts(path.read_text()) for path in sorted(self._folder.glob(OPTIMISED)))
+        for path in self._folder.iterdir():
+            path.unlink(missing_ok=True)
+        return found
+
+
+def dump_flags(folder: Path, flags: str) -> str:
+    """Return XLA flags that add dumping to `folder` to `flags`."""
+    return f"{flags} --xla_dump_to={folder} --xla_dump_hlo_as_text".strip()

@@ -1,0 +1,195 @@
+"""From saved traces and goldens to verdicts. Pure numpy: repeatable at any time, without a device."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from xla_equiv.execute.outcome import Ending, Outcome
+from xla_equiv.measure.attribution import attribute, likely_causes
+from xla_equiv.measure.compare import compare_traces
+from xla_equiv.measure.inputs import input_findings, stale_findings
+from xla_equiv.measure.metrics import same_bits
+from xla_equiv.store.golden import Golden, golden_selection
+from xla_equiv.values.plan import Test
+from xla_equiv.values.suite import PublishedValues
+from xla_equiv.values.tolerance import Level, Tolerance, ToleranceTable
+from xla_equiv.values.trace import RunFacts, Trace, memory_trace
+from xla_equiv.values.verdict import Comparison, ComparisonKind, Expectation, Finding, Status, Verdict, worst
+
+ENDINGS = {
+    Ending.ABSENT: Status.UNVERIFIED,
+    Ending.RAISED: Status.CRASHED,
+    Ending.DIED: Status.CRASHED,
+    Ending.NO_OUTPUT: Status.CRASHED,
+    Ending.HUNG: Status.TIMEOUT,
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What is known of one test: how its run ended, its trace and those of its repeats, and its golden.
+
+    `trace` is None when the run did not end well, `golden` when there is none.
+    """
+
+    test: Test
+    outcome: Outcome
+    trace: Trace | None
+    repeats: Sequence[Trace] = ()
+    golden: Golden | None = None
+    golden_path: Path | None = None
+
+
+def judge(
+    evidence: Evidence,
+    reference: Evidence,
+    overrides: Sequence[tuple[Level, Mapping[str, Tolerance]]],
+) -> Verdict:
+    """Return the verdict for the test of `evidence`.
+
+    Args:
+        evidence: what is known of the test.
+        reference: what is known of the reference of the same case; the same object for a reference.
+        overrides: tolerances stronger than the suite's, by level.
+    """
+    test = evidence.test
+    if evidence.trace is None:
+        return _expected(test, _without_trace(evidence))
+    tolerances = tolerance_table(test, overrides)
+    comparisons = []
+    if not test.is_reference:
+        if reference.trace is None:
+            what = f"its reference {reference.test.label} ended as {ENDINGS[reference.outcome.ending].value}: {reference.outcome.what}"
+            return _expected(test, _verdict(evidence, ENDINGS[reference.outcome.ending], what=what))
+        comparisons.append(_equivalence(reference.trace, evidence.trace, test, tolerances))
+    own = _against_golden(evidence, tolerances) if not test.expected_failure else None
+    comparisons += [own] if own else []
+    comparisons += [_against_published(evidence.trace, test, published, overrides) for published in test.published]
+    if comparisons and not test.is_reference and own is not None:
+        anchor = _against_golden(reference, tolerance_table(reference.test, overrides)) if reference.trace else None
+        reading = attribute(comparisons[0], own, anchor)
+        if reading:
+            likely = (reading, *comparisons[0].likely)
+            comparisons[0] = dataclasses.replace(comparisons[0], likely=likely)
+    run_findings = [*_unproven(evidence.trace.facts), *_unstable(evidence.trace, evidence.repeats)]
+    status = worst([c.status for c in comparisons] + [finding.status for finding in run_findings])
+    grave = next((f.what for f in run_findings if f.status is status), "")
+    what = grave or next((f.what for c in comparisons if c.status is status for f in c.findings if f.status is status), "")
+    return _expected(test, _verdict(evidence, status, what=what, comparisons=tuple(comparisons)))
+
+
+def tolerance_table(test: Test, overrides: Sequence[tuple[Level, Mapping[str, Tolerance]]]) -> ToleranceTable:
+    """Return the tolerances for the keys of `test`: `overrides`, then what its suite says."""
+    suite = test.named.suite
+    own = suite.case_tolerance.get(test.case_name, {})
+    return ToleranceTable((*overrides, (Level.SUITE, own), (Level.SUITE, suite.tolerance)))
+
+
+def _equivalence(reference: Trace, candidate: Trace, test: Test, tolerances: ToleranceTable) -> Comparison:
+    unobserved = (*test.variant.unobserved, *test.reference.variant.unobserved)
+    found = compare_traces(
+        reference,
+        candidate,
+        tolerances,
+        kind=ComparisonKind.EQUIVALENCE,
+        against=test.reference.label,
+        unobserved=tuple(dict.fromkeys(unobserved)),
+        known_findings=input_findings(reference.facts, candidate.facts),
+    )
+    likely = likely_causes(reference, candidate, found, micro_batches=test.case.micro_batches)
+    return dataclasses.replace(found, likely=likely)
+
+
+def _against_golden(evidence: Evidence, tolerances: ToleranceTable) -> Comparison:
+    test, trace, golden = evidence.test, evidence.trace, evidence.golden
+    assert trace is not None
+    kind = ComparisonKind.ANCHOR if test.is_reference else ComparisonKind.REGRESSION
+    against = f"golden {evidence.golden_path.name}" if evidence.golden_path else "golden"
+    if golden is None:
+        finding = Finding(status=Status.NOGOLDEN, what="there is no golden")
+        return Comparison(kind=kind, against=against, status=Status.NOGOLDEN, findings=(finding,))
+    stale = stale_findings(golden.trace.facts, trace.facts)
+    if stale:
+        return Comparison(kind=kind, against=against, status=Status.STALE, findings=tuple(stale))
+    found = compare_traces(
+        golden.trace, trace, tolerances, kind=kind, against=against, select=golden_selection(test)
+    )
+    likely = likely_causes(golden.trace, trace, found, micro_batches=test.case.micro_batches)
+    if not golden.is_sealed:
+        likely = (*likely, "the golden was edited by another tool: it carries no seal")
+    drifted = found.status is Status.WITHIN and golden.manifest.reruns > 1
+    return dataclasses.replace(found, likely=likely, status=Status.DRIFT if drifted else found.status)
+
+
+def _against_published(
+    trace: Trace, test: Test, published: PublishedValues, overrides: Sequence[tuple[Level, Mapping[str, Tolerance]]]
+) -> Comparison:
+    """Hold `trace` against numbers printed elsewhere, which have no dtype: both sides are read as float64."""
+    wanted = {
+        (step, key): np.asarray(value, dtype=np.float64)
+        for key, values in published.values.items()
+        for step, value in enumerate(values, start=1)
+    }
+    recorded = {
+        (entry.step, entry.key): array.astype(np.float64)
+        for entry, array in trace.arrays()
+        if entry.key in published.values
+    }
+    facts = RunFacts(test=test.id, steps=test.case.steps)
+    table = ToleranceTable((*overrides, (Level.SUITE, {"*": published.tolerance})))
+    kind = ComparisonKind.ANCHOR if test.is_reference else ComparisonKind.REGRESSION
+    against = f"published: {published.source}"
+    return compare_traces(memory_trace(facts, wanted), memory_trace(facts, recorded), table, kind=kind, against=against)
+
+
+def _unproven(facts: RunFacts) -> list[Finding]:
+    return [Finding(status=Status.UNPROVEN, what=reason) for reason in facts.unproven]
+
+
+def _unstable(trace: Trace, repeats: Sequence[Trace]) -> list[Finding]:
+    for number, repeat in enumerate(repeats, start=2):
+        if [entry for entry in trace.entries] != [entry for entry in repeat.entries]:
+            return [Finding(status=Status.UNSTABLE, what=f"repeat {number} recorded other keys, steps or shapes")]
+        for (entry, one), (_, other) in zip(trace.arrays(), repeat.arrays(), strict=True):
+            if not same_bits(one, other):
+                what = f"{entry.key} at step {entry.step} differs between the first run and repeat {number}"
+                return [Finding(status=Status.UNSTABLE, key=entry.key, step=entry.step, what=what)]
+    return []
+
+
+def _without_trace(evidence: Evidence) -> Verdict:
+    return _verdict(evidence, ENDINGS[evidence.outcome.ending], what=evidence.outcome.what)
+
+
+def _verdict(evidence: Evidence, status: Status, *, what: str, comparisons: tuple[Comparison, ...] = ()) -> Verdict:
+    outcome, trace = evidence.outcome, evidence.trace
+    facts = trace.facts if trace else RunFacts(test=evidence.test.id, steps=evidence.test.case.steps)
+    return Verdict(
+        test=evidence.test.id,
+        status=status,
+        what=what,
+        remedy=outcome.remedy,
+        comparisons=comparisons,
+        attempts=outcome.attempts,
+        first_failure=outcome.first_failure,
+        log=f"logs/{outcome.log}" if outcome.log else "",
+        notes=facts.notes,
+        compile_s=facts.compile_s,
+        run_s=facts.run_s,
+    )
+
+
+def _expected(test: Test, verdict: Verdict) -> Verdict:
+    """Return `verdict` with its relation to the known fault of the test, if it has one."""
+    fault = test.expected_failure
+    if fault is None or verdict.status is Status.UNVERIFIED:
+        return verdict
+    bad_keys = [f.key for c in verdict.comparisons for f in c.findings]
+    inside = [key for key in bad_keys if fault.covers(key)]
+    if verdict.status is fault.status and len(inside) == len(bad_keys) and fault.raises in verdict.what:
+        return dataclasses.replace(verdict, expectation=Expectation.MET, why_expected=fault.why)
+    if verdict.status.is_green:
+        return dataclasses.replace(verdict, expectation=Expectation.NOT_MET, why_expected=fault.why)
+    return dataclasses.replace(verdict, why_expected=fault.why)

@@ -1,0 +1,70 @@
+"""Running many tests, several at a time, so that each worker serves its whole group."""
+
+import threading
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+
+from xla_equiv.execute.lane import Group, Lane, OnStep, Run, group_of
+from xla_equiv.execute.outcome import Outcome
+from xla_equiv.store.runs import RunFolder
+
+OnEnd = Callable[[Run, Outcome], None]
+
+
+class Runner:
+    """Runs tests in lanes.
+
+    Args:
+        folder: the run folder.
+        workers: how many lanes, so how many worker processes at a time.
+        on_step, on_end: told about every step and every end, from the lanes' threads.
+    """
+
+    def __init__(self, folder: RunFolder, *, workers: int, on_step: OnStep, on_end: OnEnd) -> None:
+        self._lanes = [Lane(folder, name=str(number), on_step=on_step) for number in range(workers)]
+        self._on_end = on_end
+        self._queues: dict[Group, deque[Run]] = defaultdict(deque)
+        self._lock = threading.Lock()
+        self._serving: dict[Group, int] = defaultdict(int)
+
+    def run(self, runs: Sequence[Run]) -> None:
+        """Run all of `runs`. On an interrupt every worker is killed, and the interrupt goes on."""
+        for run in runs:
+            self._queues[group_of(run.test)].append(run)
+        with ThreadPoolExecutor(len(self._lanes)) as pool:
+            serving = [pool.submit(self._serve, lane) for lane in self._lanes]
+            try:
+                wait(serving)
+            except BaseException:
+                with self._lock:
+                    self._queues.clear()
+                for lane in self._lanes:
+                    lane.stop()
+                raise
+        for future in serving:
+            future.result()
+
+    def _serve(self, lane: Lane) -> None:
+        """Let `lane` work through groups, each time taking the one with the most left for a lane."""
+        try:
+            while (group := self._choose_group()) is not None:
+                while (run := self._next_run(group)) is not None:
+                    self._on_end(run, lane.run(run))
+                with self._lock:
+                    self._serving[group] -= 1
+        finally:
+            lane.close()
+
+    def _choose_group(self) -> Group | None:
+        with self._lock:
+            waiting = {group: len(queue) for group, queue in self._queues.items() if queue}
+            if not waiting:
+                return None
+            group = max(waiting, key=lambda g: waiting[g] / (1 + self._serving[g]))
+            self._serving[group] += 1
+            return group
+
+    def _next_run(self, group: Group) -> Run | None:
+        with self._lock:
+            return self._queues[group].popleft() if self._queues[group] else None

@@ -1,0 +1,4 @@
+"""Treatments that come with the project, one file each."""
+
+from xla_equiv.execute.treatments.looped import LoopedAccumulation as LoopedAccumulation
+from xla_equiv.execute.treatments.while_op import WhileAccumulation as WhileAccumulation

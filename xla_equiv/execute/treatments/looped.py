@@ -1,0 +1,40 @@
+"""Gradient accumulation by an ordinary Python loop: the trusted way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from xla_equiv.values.treatment import StepInputs, StepOutputs, Treatment
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopedAccumulation(Treatment):
+    """One forward and one backward pass for each micro-batch, each loss divided by their number.
+
+    Args:
+        sync_each_micro_batch: on a lazy backend, execute after every micro-batch rather than once a
+            step. Bounds memory; the graph holds one micro-batch.
+    """
+
+    sync_each_micro_batch: bool = False
+
+    def accumulate(self, model: nn.Module, inputs: StepInputs) -> StepOutputs:
+        carried = inputs.carried
+        micro_losses = []
+        total = None
+        for batch in inputs.batches:
+            result = inputs.loss(model, *batch, *carried)
+            loss, *updated = result if isinstance(result, tuple) else (result,)
+            carried = tuple(updated)
+            share = loss / len(inputs.batches)
+            share.backward()
+            micro_losses.append(loss.detach())
+            total = share.detach() if total is None else total + share.detach()
+            if self.sync_each_micro_batch:
+                inputs.sync()
+        assert total is not None
+        return StepOutputs(loss=total, micro_losses=micro_losses, carried=carried)

@@ -1,0 +1,45 @@
+"""Gradient accumulation inside one XLA While loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from xla_equiv.values.trace import GraphFacts
+from xla_equiv.values.treatment import StepInputs, StepOutputs, Treatment
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhileAccumulation(Treatment):
+    """All micro-batches in one XLA While loop, by torch_xla's own function.
+
+    The micro-batches must have equal shapes: they are stacked along a new first dimension.
+
+    Source:
+        torch_xla.experimental.gradient_accumulation.gradient_accumulation (2.6 and later).
+    """
+
+    unobserved: ClassVar[tuple[str, ...]] = ("loss/*",)
+
+    def accumulate(self, model: nn.Module, inputs: StepInputs) -> StepOutputs:
+        import torch
+        from torch_xla.experimental.gradient_accumulation import gradient_accumulation
+
+        stacked = tuple(torch.stack(tensors) for tensors in zip(*inputs.batches, strict=True))
+
+        def train_step(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
+            return inputs.loss(model, *tensors)
+
+        result = gradient_accumulation(train_step, stacked, model, *inputs.carried)
+        loss, *carried = result if isinstance(result, tuple) else (result,)
+        return StepOutputs(loss=loss.detach(), carried=tuple(carried))
+
+    def why_unproven(self, graph: GraphFacts, *, micro_batches: int) -> str:
+        trip_counts = [count for module in graph.modules for count in module.trip_counts]
+        if micro_batches in trip_counts:
+            return ""
+        found = f"while loops of {trip_counts} iterations" if trip_counts else "no while loop"
+        return f"{self.name}: the optimised graphs have {found}, not one of {micro_batches}"

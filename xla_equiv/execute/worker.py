@@ -1,0 +1,97 @@
+"""`python -m xla_equiv.execute.worker BACKEND`: trains the jobs that it reads from standard input.
+
+Events go to the file descriptor named in the environment; everything printed, by Python or by native
+code, goes to the log that the controlling process opened.
+"""
+
+import faulthandler
+import os
+import queue
+import sys
+import threading
+import traceback
+from pathlib import Path
+from typing import IO
+
+from xla_equiv.execute.backends import Backend, find_backend
+from xla_equiv.execute.protocol import EVENTS_FD, HLO_FOLDER, Event, Job, parse, send
+from xla_equiv.values.errors import OutputError
+
+EXIT_ABANDONED = 70
+"""Exit code of a worker whose controlling process is gone."""
+
+
+def main() -> None:
+    """Serve jobs until standard input ends."""
+    faulthandler.enable()
+    events = os.fdopen(int(os.environ[EVENTS_FD]), "w")
+    backend = find_backend(sys.argv[1])
+    jobs = _read_jobs()
+    try:
+        backend.device()
+    except Exception as error:
+        traceback.print_exc()
+        send(events, Event(kind="absent", what=f"{type(error).__name__}: {_first_line(error)}", remedy="xla-equiv doctor"))
+        return
+    send(events, Event(kind="ready"))
+    _serve(backend, jobs, events)
+
+
+def _read_jobs() -> "queue.Queue[Job | None]":
+    """Return a queue that a thread fills from standard input; None when it ends.
+
+    Ending in the middle of a job means that the controlling process died: the worker must not outlive it.
+    """
+    jobs: queue.Queue[Job | None] = queue.Queue()
+
+    def read() -> None:
+        for line in sys.stdin:
+            jobs.put(Job(**parse(line)))
+        jobs.put(None)
+        threading.Event().wait(5.0)
+        os._exit(EXIT_ABANDONED)
+
+    threading.Thread(target=read, daemon=True).start()
+    return jobs
+
+
+def _serve(backend: Backend, jobs: "queue.Queue[Job | None]", events: IO[str]) -> None:
+    from xla_equiv.execute.graphs import GraphLog
+    from xla_equiv.execute.provenance import provenance
+
+    hlo_folder = os.environ.get(HLO_FOLDER)
+    graphs = GraphLog(Path(hlo_folder)) if hlo_folder else None
+    facts = provenance(backend)
+    while (job := jobs.get()) is not None:
+        print(f"--- {job.label}", file=sys.stderr, flush=True)
+        try:
+            _train(job, backend, graphs, facts, events)
+        except OutputError as error:
+            send(events, Event(kind="failed", what=error.headline, output=True))
+        except Exception as error:
+            traceback.print_exc()
+            send(events, Event(kind="failed", what=f"{type(error).__name__}: {_first_line(error)}"))
+        else:
+            send(events, Event(kind="done"))
+
+
+def _train(job: Job, backend: Backend, graphs: "GraphLog | None", facts: dict[str, str], events: IO[str]) -> None:  # noqa: F821
+    from xla_equiv.execute.suite_files import load_suite
+    from xla_equiv.execute.training import Training
+    from xla_equiv.values.plan import expand
+
+    named = load_suite(Path(job.suite))
+    test = next(test for test in expand([named]) if test.label == job.label)
+
+    def on_step(step: int, compile_s: float, run_s: float) -> None:
+        send(events, Event(kind="step", step=step, compile_s=compile_s, run_s=run_s))
+
+    Training(test, backend, graphs, Path(job.folder), provenance=facts, on_step=on_step).run()
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), "")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""The layout of a run folder, and where run folders lie."""
+
+import datetime
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from xla_equiv.store.atomic import write_bytes
+from xla_equiv.values.errors import OutputError, ReportError, choices_text
+
+DEFAULT_RUNS = Path(".xla_equiv") / "runs"
+
+
+def file_name(label: str) -> str:
+    """Return `label` as a file name that every platform and artifact store takes: no `:` and no `/`."""
+    return re.sub(r"[:/\\]", "-", label)
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """One run on disk: traces/, verdicts/, logs/ and report.json."""
+
+    path: Path
+
+    @property
+    def report(self) -> Path:
+        """Return the path of the report."""
+        return self.path / "report.json"
+
+    @property
+    def logs(self) -> Path:
+        """Return the folder of the workers' logs."""
+        return self.path / "logs"
+
+    @property
+    def verdicts(self) -> Path:
+        """Return the folder with one file for each verdict."""
+        return self.path / "verdicts"
+
+    def trace(self, suite: str, label: str, *, repeat: int = 1) -> Path:
+        """Return the folder of a test's trace; `repeat` counts from 1."""
+        name = file_name(label) if repeat == 1 else f"{file_name(label)}.repeat-{repeat}"
+        return self.path / "traces" / suite / name
+
+    def verdict(self, suite: str, label: str) -> Path:
+        """Return the path of a test's verdict."""
+        return self.verdicts / f"{file_name(f'{suite}--{label}')}.json"
+
+    def relative(self, path: Path) -> str:
+        """Return `path` as it is written in a report: relative to the run folder."""
+        return path.relative_to(self.path).as_posix()
+
+
+def new_run_folder(path: Path | None) -> RunFolder:
+    """Return a fresh run folder at `path`, or at a name made of the time under `.xla_equiv/runs`.
+
+    Raises:
+        OutputError: the folder cannot be written, or already holds a run.
+    """
+    if path is None:
+        stamp = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+        path = DEFAULT_RUNS / stamp
+        while path.exists():
+            path = path.with_name(f"{path.name}x")
+    folder = RunFolder(path)
+    if folder.report.exists() or (path / "traces").exists():
+        raise OutputError(f"{path} already holds a run", next="choose another folder with --out, or remove this one")
+    write_bytes(path / ".gitignore", b"*\n")
+    return folder
+
+
+def find_run_folder(name: str) -> RunFolder:
+    """Return the run folder called `name`: a path, a folder under `.xla_equiv/runs`, or 'latest'.
+
+    Raises:
+        ReportError: there is no such run.
+    """
+    known = sorted(path.name for path in DEFAULT_RUNS.glob("*") if path.is_dir())
+    if name == "latest":
+        if known:
+            return RunFolder(DEFAULT_RUNS / known[-1])
+        raise ReportError(f"no run in {DEFAULT_RUNS}", next="xla-equiv run")
+    path = Path(name)
+    if path.name == "report.json":
+        path = path.parent
+    for candidate in (path, DEFAULT_RUNS / name):
+        if candidate.is_dir():
+            return RunFolder(candidate)
+    raise ReportError(f"no run folder {name!r}", details=[("where", choices_text(name, [*known, "latest"]))])
