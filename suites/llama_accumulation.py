@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from suites.models import Llama, TokenBatches, causal_loss
-from xla_equiv import Case, Suite, Tolerance, Variant
+from xla_equiv import Case, Suite, Variant
 from xla_equiv.treatments import LoopedAccumulation, WhileAccumulation
 
 MICRO_BATCHES = 4

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from suites.models import MLP, classification_loss, labelled_batch
-from xla_equiv import Case, Suite, Tolerance, Variant
+from xla_equiv import Case, Suite, Variant
 from xla_equiv.treatments import LoopedAccumulation, WhileAccumulation
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from suites.models import Norm, ResidualNet, classification_loss, labelled_batch
-from xla_equiv import Case, ExpectedFailure, Status, Suite, Tolerance, Variant
+from xla_equiv import Case, ExpectedFailure, Status, Suite, Variant
 from xla_equiv.treatments import LoopedAccumulation, WhileAccumulation
 
 

@@ -9,7 +9,7 @@ dropped or counted twice, a frozen parameter that moves, zeros where there shoul
 mask that is drawn once and used by all iterations, a short batch that weighs as much as a full one.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 import torch
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from suites.models import MLP, classification_loss, labelled_batch
-from xla_equiv import Case, ExpectedFailure, Skip, Status, Suite, Tolerance, Variant
+from xla_equiv import Case, ExpectedFailure, Skip, Status, Suite, Variant
 from xla_equiv.treatments import LoopedAccumulation, WhileAccumulation
 
 FEATURES, CLASSES, SAMPLES, MICRO_BATCHES = 12, 5, 16, 4

@@ -12,11 +12,12 @@ from xla_equiv.faces.failure_text import CLAUSES, failure_text, neighbours, perc
 from xla_equiv.values.verdict import Comparison, ComparisonKind, Expectation, Status, Verdict
 
 Make = Callable[..., Verdict]
+MakeComparison = Callable[..., Comparison]
 
 
 @pytest.mark.parametrize("status", Status)
 @pytest.mark.parametrize("expectation", Expectation)
-def test_every_status_has_a_text_of_the_house_form(status: Status, expectation: Expectation, make_verdict: Make) -> None:
+def test_every_status_has_a_text(status: Status, expectation: Expectation, make_verdict: Make) -> None:
     lines = failure_text(make_verdict(status, expectation=expectation)).splitlines()
     assert lines[0].startswith(f"{status.value}: mlp::{status.value.lower()}[xla:cpu] ")
     assert CLAUSES[status] in lines[0]
@@ -61,7 +62,7 @@ def test_an_expected_failure_that_did_not_occur_names_the_line_to_remove(make_ve
 
 
 def test_the_command_survives_when_there_is_too_much_to_say(
-    make_verdict: Make, make_comparison: Callable[..., Comparison]
+    make_verdict: Make, make_comparison: MakeComparison
 ) -> None:
     both = (make_comparison(Status.OUTSIDE), make_comparison(Status.OUTSIDE, kind=ComparisonKind.ANCHOR))
     verdict = replace(
@@ -76,7 +77,7 @@ def test_the_command_survives_when_there_is_too_much_to_say(
     assert lines[-1].startswith("  next      xla-equiv show")
 
 
-def test_a_second_comparison_that_failed_is_named(make_verdict: Make, make_comparison: Callable[..., Comparison]) -> None:
+def test_a_second_comparison_that_failed_is_named(make_verdict: Make, make_comparison: MakeComparison) -> None:
     golden = make_comparison(Status.OUTSIDE, kind=ComparisonKind.REGRESSION, against="golden")
     verdict = replace(make_verdict(Status.OUTSIDE), comparisons=(make_comparison(Status.OUTSIDE), golden))
     assert "also      OUTSIDE in regression against golden" in failure_text(verdict)

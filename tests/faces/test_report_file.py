@@ -51,9 +51,7 @@ measurements = st.builds(
     decided_by=texts,
     why=texts,
 )
-findings = st.builds(
-    Finding, status=statuses, what=texts, key=texts, step=counts, measurement=st.none() | measurements
-)
+findings = st.builds(Finding, status=statuses, what=texts, key=texts, step=counts, measurement=st.none() | measurements)
 groups = st.builds(
     KeyGroup,
     group=texts,

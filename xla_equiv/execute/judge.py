@@ -73,11 +73,13 @@ def judge(
         if reading:
             likely = (reading, *comparisons[0].likely)
             comparisons[0] = dataclasses.replace(comparisons[0], likely=likely)
+    notes = [_published_note(evidence.trace, published) for published in test.published]
     run_findings = [*_unproven(evidence.trace.facts), *_unstable(evidence.trace, evidence.repeats)]
     status = worst([c.status for c in comparisons] + [finding.status for finding in run_findings])
     grave = next((f.what for f in run_findings if f.status is status), "")
     what = grave or next((f.what for c in comparisons if c.status is status for f in c.findings if f.status is status), "")
-    return _expected(test, _verdict(evidence, status, what=what, comparisons=tuple(comparisons)))
+    verdict = _verdict(evidence, status, what=what, comparisons=tuple(comparisons))
+    return _expected(test, dataclasses.replace(verdict, notes=(*verdict.notes, *notes)))
 
 
 def tolerance_table(test: Test, overrides: Sequence[tuple[Level, Mapping[str, Tolerance]]]) -> ToleranceTable:
@@ -142,6 +144,15 @@ def _against_published(
     kind = ComparisonKind.ANCHOR if test.is_reference else ComparisonKind.REGRESSION
     against = f"published: {published.source}"
     return compare_traces(memory_trace(facts, wanted), memory_trace(facts, recorded), table, kind=kind, against=against)
+
+
+def _published_note(trace: Trace, published: PublishedValues) -> str:
+    """Return the values that were measured beside those that were published, at full precision."""
+    lines = []
+    for key, values in published.values.items():
+        measured = [repr(float(array.reshape(-1)[0])) for entry, array in trace.arrays() if entry.key == key]
+        lines.append(f"{key} measured {' '.join(measured)}; published {' '.join(map(repr, values))}")
+    return f"{'; '.join(lines)} ({published.source})"
 
 
 def _unproven(facts: RunFacts) -> list[Finding]:

@@ -13,8 +13,9 @@ from xla_equiv.execute.outcome import Ending, Outcome, read_outcome, write_outco
 from xla_equiv.execute.runner import Runner
 from xla_equiv.store.golden import Golden, golden_path, read_golden
 from xla_equiv.store.runs import RunFolder
-from xla_equiv.store.traces import read_trace
-from xla_equiv.values.errors import GoldenError
+from xla_equiv.store.traces import is_complete, read_trace
+from xla_equiv.values.errors import GoldenError, choices_text
+from xla_equiv.values.patterns import matches
 from xla_equiv.values.plan import Test
 from xla_equiv.values.tolerance import Level, Tolerance
 from xla_equiv.values.verdict import Verdict
@@ -98,6 +99,27 @@ class Session:
         found = judge(evidence, reference, self.overrides(test.named.name))
         trace = Run(test).trace(self.folder)
         return dataclasses.replace(found, trace=self.folder.relative(trace) if trace.is_dir() else "")
+
+    def unmatched_patterns(self, tests: Sequence[Test]) -> list[str]:
+        """Return what is wrong with each key pattern of the overrides that matches no recorded key."""
+        keys_of: dict[str, set[str]] = {}
+        for test in tests:
+            folder = Run(test).trace(self.folder)
+            keys = set(read_trace(folder).keys) if is_complete(folder) else set()
+            keys_of.setdefault(test.named.name, set()).update(keys)
+        every = set().union(*keys_of.values())
+        patterns = {
+            (level.value, pattern)
+            for suite in keys_of
+            for level, rules in self.overrides(suite)
+            for pattern in rules
+            if pattern != "*"
+        }
+        return [
+            f"{level} [{pattern}]: no such key; {choices_text(pattern, sorted(every))}"
+            for level, pattern in sorted(patterns)
+            if every and not any(matches(key, pattern) for key in every)
+        ]
 
     def _evidence(self, test: Test) -> Evidence:
         traces = []

@@ -28,13 +28,23 @@ def main() -> None:
     backend = find_backend(sys.argv[1])
     jobs = _read_jobs()
     try:
-        backend.device()
+        _multiply(backend)
     except Exception as error:
         traceback.print_exc()
         send(events, Event(kind="absent", what=f"{type(error).__name__}: {_first_line(error)}", remedy="xla-equiv doctor"))
         return
     send(events, Event(kind="ready"))
     _serve(backend, jobs, events)
+
+
+def _multiply(backend: Backend) -> None:
+    """Multiply two 2 x 2 matrices of ones on the device: a backend that cannot is absent."""
+    import torch
+
+    ones = torch.ones(2, 2, device=backend.device())
+    product = (ones @ ones).cpu()
+    if product.tolist() != [[2.0, 2.0], [2.0, 2.0]]:
+        raise ArithmeticError(f"a product of matrices of ones is {product.tolist()}")
 
 
 def _read_jobs() -> "queue.Queue[Job | None]":

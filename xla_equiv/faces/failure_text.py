@@ -43,7 +43,7 @@ def failure_text(verdict: Verdict, *, run: str = "RUN") -> str:
     details = _number_details(comparison) if comparison is not None and comparison.status is verdict.status else []
     details += [
         ("also", _also(verdict, comparison)),
-        ("attempts", f"{verdict.attempts}; the first: {one_line(verdict.first_failure)}" if verdict.attempts > 1 else ""),
+        ("attempts", f"{verdict.attempts}; the first: {one_line(verdict.first_failure)}" * (verdict.attempts > 1)),
         ("log", _in_run(run, verdict.log) if verdict.status.is_infrastructure and verdict.log else ""),
         ("expected", one_line(verdict.why_expected)),
         ("likely", "; ".join(comparison.likely) if comparison else ""),
@@ -161,14 +161,15 @@ def _in_run(run: str, path: str) -> str:
 
 def _headline(verdict: Verdict, comparison: Comparison | None) -> str:
     clause = CLAUSES[verdict.status]
-    if verdict.what:
-        clause += f": {one_line(verdict.what)}"
-    elif comparison is not None and comparison.status is verdict.status:
-        finding = _worst_finding(comparison)
-        if finding is not None and finding.measurement is None:
-            clause += f": {one_line(finding.what)}"
-    if comparison is not None and comparison.status is verdict.status:
-        clause += f" ({comparison.kind.value} against {comparison.against})"
+    deciding = comparison if comparison is not None and comparison.status is verdict.status else None
+    is_said_below = deciding is not None and worst_measurement(deciding) is not None
+    is_said_already = deciding is not None and verdict.status is Status.NOGOLDEN
+    if not is_said_below and not is_said_already:
+        finding = _worst_finding(deciding) if deciding is not None else None
+        what = verdict.what or (finding.what if finding is not None else "")
+        clause += f": {one_line(what)}" if what else ""
+    if deciding is not None:
+        clause += f" ({deciding.kind.value} against {deciding.against})"
     if verdict.expectation is Expectation.NOT_MET:
         clause = f"{verdict.expectation.value}: it {clause}"
     elif verdict.expectation is Expectation.MET:
@@ -186,7 +187,8 @@ def _that_fit(details: list[Detail]) -> list[Detail]:
 
 def _worst_group(comparison: Comparison) -> KeyGroup | None:
     group = comparison.worst_group
-    return group if group is not None and group.measurement.status is comparison.status else None
+    is_shown = comparison.status.is_green or (group is not None and group.measurement.status is comparison.status)
+    return group if is_shown else None
 
 
 def _worst_finding(comparison: Comparison) -> Finding | None:
@@ -231,11 +233,12 @@ def _numbers(found: Measurement) -> str:
 def _limit(found: Measurement) -> str:
     if found.rtol == 0 and found.atol == 0:
         return "0: must be equal"
-    return f"{found.atol:.3g} + {found.rtol:.3g}*|reference| = {found.atol + found.rtol * abs(found.reference_value):.2g}"
+    limit = found.atol + found.rtol * abs(found.reference_value)
+    return f"{found.atol:.3g} + {found.rtol:.3g}*|reference| = {limit:.2g}"
 
 
 def _spread(comparison: Comparison) -> str:
-    if not comparison.findings:
+    if not comparison.findings or (len(comparison.findings) == 1 and not comparison.compared):
         return ""
     first = next((finding for finding in comparison.findings if finding.step), None)
     parts = [f"first bad at step {first.step}" + (f" in {first.key}" if first.key else "")] if first else []

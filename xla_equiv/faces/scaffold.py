@@ -26,7 +26,7 @@ def new_suite(name: str, folder: Path) -> Path:
     path = folder / f"{name}.py"
     if path.exists():
         raise OutputError(f"{path} is there already", next="choose another name, or remove the file first")
-    template = files("xla_equiv.faces").joinpath("templates", "suite.py.txt").read_text(encoding="utf-8")
+    template = (files("xla_equiv.faces") / "templates" / "suite.py.txt").read_text(encoding="utf-8")
     write_bytes(path, Template(template).substitute(name=name).encode())
     return path
 

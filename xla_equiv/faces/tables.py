@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tabulate import tabulate
 
@@ -56,7 +56,7 @@ class Row:
     Args:
         suite, variant: the two parts of the test's name.
         status: symbol, word, and how it relates to an expected failure.
-        margin: share of its tolerance that the worst comparison used; None when nothing was compared.
+        margin: share of its tolerance that the worst comparison used; None when nothing was measured.
         first_bad_step: first step with a finding in any comparison; 0 for none.
         worst_key: key at which the worst comparison is at its worst; "" when all are exact.
         off_golden: share of its tolerance used against the golden; None without a golden.
@@ -136,7 +136,7 @@ def counts(verdicts: Sequence[Verdict]) -> str:
     bad = Counter(one.status for one in verdicts if is_failure(one) and one.expectation is Expectation.NONE)
     parts = [f"{len(agreeing)} equivalent" + (f" ({drifting} with drift)" if drifting else "")] if agreeing else []
     parts += [f"{bad[status]} {COUNT_WORDS[status]}" for status in reversed(Status) if bad[status]]
-    parts += [f"{not_met} expected failure{'s' * (not_met > 1)} that did not occur as expected"] if not_met else []
+    parts += [f"{not_met} expected failure{'s' * (not_met > 1)} that did not occur"] if not_met else []
     parts += [f"{met} expected failure{'s' * (met > 1)}"] if met else []
     parts += [f"{skipped} not verified"] if skipped else []
     retried = sum(one.attempts > 1 for one in verdicts)
@@ -155,7 +155,7 @@ def _urgency(verdict: Verdict) -> tuple[int, float, int, str]:
 
 def _row(verdict: Verdict) -> Row:
     suite, _, variant = verdict.test.partition("::")
-    comparison = worst_comparison(verdict)
+    comparison = _shown_comparison(verdict)
     has_worst = comparison is not None and comparison.status is not Status.EXACT
     golden = [
         one.margin
@@ -172,6 +172,15 @@ def _row(verdict: Verdict) -> Row:
         off_golden=max(golden, default=None),
         verdict=verdict,
     )
+
+
+def _shown_comparison(verdict: Verdict) -> Comparison | None:
+    """Return the worst comparison; where it only lacks a golden, the worst of those that measured something."""
+    found = worst_comparison(verdict)
+    if found is None or found.groups or worst_place(found)[1]:
+        return found
+    measured = tuple(one for one in verdict.comparisons if one.groups)
+    return worst_comparison(replace(verdict, comparisons=measured))
 
 
 def _coloured(row: Row, *, colour: bool) -> str:

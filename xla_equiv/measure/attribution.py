@@ -10,6 +10,9 @@ from xla_equiv.values.verdict import Comparison, ComparisonKind, Finding, Status
 RATIO_RESIDUAL = 1e-3
 """Share of a tensor that may stay unexplained for "the candidate is a multiple of the reference" to be said."""
 
+ROUNDING_RATIO = 1e-5
+"""A multiple this close to 1 is rounding, not a cause: 84 units in the last place of float32."""
+
 EXPLAINING_PROVENANCE = ("torch", "torch_xla", "libtpu", "device", "matmul_precision", "cpu_capability", "XLA_FLAGS")
 
 
@@ -53,9 +56,9 @@ def _ratio_cause(reference: Trace, candidate: Trace, bad: Sequence[Finding], mic
     one = next(reference.read(entry) for entry in reference.entries if (entry.step, entry.key) == place)
     two = next(candidate.read(entry) for entry in candidate.entries if (entry.step, entry.key) == place)
     ratio = multiple_of(one, two)
-    if ratio is None:
+    if ratio is None or abs(ratio - 1.0) <= ROUNDING_RATIO:
         return ""
-    text = f"{first.key} of the candidate is {ratio:.4g} times the reference at step {first.step}"
+    text = f"{first.key} of the candidate is {ratio:.7g} times the reference at step {first.step}"
     return text + _ratio_meaning(ratio, micro_batches)
 
 

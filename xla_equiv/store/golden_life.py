@@ -7,7 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from xla_equiv.store.golden import golden_files, golden_path, golden_selection, loss_texts, manifest_path, read_golden, write_golden
+from xla_equiv.store.golden import (
+    golden_files,
+    golden_path,
+    golden_selection,
+    loss_texts,
+    manifest_path,
+    read_golden,
+    write_golden,
+)
 from xla_equiv.store.manifest import JournalEntry, Manifest
 from xla_equiv.values.errors import GoldenError
 from xla_equiv.values.plan import Test

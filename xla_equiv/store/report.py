@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -114,14 +114,14 @@ def _representable(value: object) -> object:
 
 
 @cache
-def _adapter(kind: Hashable) -> TypeAdapter[Any]:
+def _adapters() -> Mapping[type[Any], TypeAdapter[Any]]:
     from pydantic import TypeAdapter  # here, so that importing a face stays fast
 
-    return TypeAdapter(kind)
+    return {Report: TypeAdapter(Report), _SavedVerdict: TypeAdapter(_SavedVerdict)}
 
 
 def _encode(value: object, kind: type[object]) -> bytes:
-    return f"{to_json(_adapter(kind).dump_python(value, mode='json'))}\n".encode()
+    return f"{to_json(_adapters()[kind].dump_python(value, mode='json'))}\n".encode()
 
 
 def _decode(path: Path, kind: type[Content], name: str, *, remedy: str) -> Content:
@@ -160,7 +160,7 @@ def _validated(
     from pydantic import ValidationError
 
     try:
-        result: Content = _adapter(kind).validate_python(content)
+        result: Content = _adapters()[kind].validate_python(content)
     except ValidationError as error:
         faults = error.errors(include_url=False, include_input=False, include_context=False)
         problems = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in faults[:MOST_PROBLEMS]]

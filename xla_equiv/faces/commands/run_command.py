@@ -1,0 +1,152 @@
+"""`xla-equiv run`."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from xla_equiv.execute.backends import find_backend
+from xla_equiv.execute.environment import check_pair
+from xla_equiv.execute.session import Session
+from xla_equiv.faces.build_report import build_report
+from xla_equiv.faces.options import golden_option, suites_option, tolerance_options, tolerance_overrides
+from xla_equiv.faces.progress import progress
+from xla_equiv.faces.selection import Selection, select
+from xla_equiv.faces.terminal import render_terminal, wants_colour
+from xla_equiv.store.golden_life import unused_goldens
+from xla_equiv.store.report import Report, write_report
+from xla_equiv.store.runs import new_run_folder
+from xla_equiv.values.errors import Interrupted, SelectionError
+from xla_equiv.values.plan import Test, expand
+from xla_equiv.values.verdict import EXIT_EQUIVALENT, EXIT_GOLDEN, exit_code
+
+MOST_DEFAULT_WORKERS = 4
+
+
+@click.command("run")
+@click.argument("names", nargs=-1, metavar="[SUITE]...")
+@click.option("-k", "expression", default="", metavar="EXPR", help="Only tests whose name satisfies EXPR ('llama and not while').")
+@click.option("--backend", "backends", multiple=True, metavar="B", help="Only variants on backend B; may be repeated.")
+@click.option("--full", "is_full", is_flag=True, help="Also the cases that are left out for their length.")
+@tolerance_options
+@click.option("--workers", type=click.IntRange(1), default=None, help="Worker processes at a time.  [default: one a core, at most 4]")
+@click.option("--repeat", type=click.IntRange(1), default=1, show_default=True, help="Run every test N times; a difference is UNSTABLE.")
+@click.option("--out", type=click.Path(path_type=Path), default=None, help="Run folder.  [default: .xla_equiv/runs/TIME]")
+@click.option("--json", "json_path", type=click.Path(path_type=Path), default=None, help="Also write the report to this file.")
+@suites_option
+@golden_option
+def command(
+    names: Sequence[str],
+    expression: str,
+    backends: Sequence[str],
+    is_full: bool,
+    rtol: Sequence[str],
+    atol: Sequence[str],
+    tolerance_path: Path | None,
+    workers: int | None,
+    repeat: int,
+    out: Path | None,
+    json_path: Path | None,
+    suites_folder: Path,
+    golden_folder: Path,
+) -> int:
+    """Train the variants of suites and compare them.
+
+    Each candidate is compared with the reference of the same run (equivalence), and every variant with
+    its golden (regression, anchor). Nothing is ever written to the goldens.
+    """
+    chosen = select(suites_folder, names, expression=expression, backends=backends, is_full=is_full)
+    overrides = tolerance_overrides(rtol, atol, tolerance_path, suites=[one.name for one in chosen.suites])
+    check_pair({test.variant.backend for test in chosen.tests})
+    folder = new_run_folder(out)
+    session = Session(folder=folder, goldens=golden_folder, overrides=overrides, repeat=repeat)
+    session.check_goldens(chosen.tests)
+    interrupted = _train(session, chosen.tests, workers or min(os.cpu_count() or 1, MOST_DEFAULT_WORKERS))
+    ended = [test for test in chosen.tests if session.has_ended(test)]
+    unused = [] if names else _unused(chosen, golden_folder)
+    report = build_report(
+        folder,
+        [session.verdict(test) for test in ended],
+        options=_options(names, expression, backends, rtol, atol, tolerance_path, repeat),
+        notes=[f"the golden {path} is used by no test" for path in unused],
+    )
+    _write(report, folder.report, json_path)
+    colour = wants_colour(is_terminal=sys.stdout.isatty(), environment=os.environ)
+    click.echo(render_terminal(report, colour=colour))
+    if interrupted:
+        missing = len(chosen.tests) - len(ended)
+        raise Interrupted(f"interrupted: {missing} of {len(chosen.tests)} tests did not end", next=f"xla-equiv report {folder.path}")
+    _check_patterns(session, ended)
+    code = exit_code(report.verdicts)
+    return EXIT_GOLDEN if code == EXIT_EQUIVALENT and unused else code
+
+
+def _train(session: Session, tests: Sequence[Test], workers: int) -> bool:
+    """Run `tests`; return whether the user stopped it."""
+    with progress(len(session.runs(tests))) as shown, _terminated_as_interrupted():
+        try:
+            session.train_all(tests, workers=workers, on_step=shown.step, on_end=shown.end)
+        except KeyboardInterrupt:
+            return True
+    return False
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """Treat SIGTERM, as CI services send it, like Ctrl-C: stop the workers and report what there is."""
+
+    def interrupt(number: int, frame: object) -> None:  # noqa: ARG001 (the signature of a signal handler)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _unused(chosen: Selection, golden_folder: Path) -> list[Path]:
+    tests = list(expand(chosen.suites))
+    return unused_goldens(golden_folder, tests, lambda name: find_backend(name).device_classes)
+
+
+def _check_patterns(session: Session, tests: Sequence[Test]) -> None:
+    """Refuse key patterns of the command line and of the tolerance file that no key matches."""
+    problems = session.unmatched_patterns(tests)
+    if problems:
+        raise SelectionError(
+            "a tolerance is for keys that do not exist; the report is saved",
+            problems=problems,
+            next=f"xla-equiv show '{tests[0].id}' lists the keys" if tests else "",
+        )
+
+
+def _options(
+    names: Sequence[str],
+    expression: str,
+    backends: Sequence[str],
+    rtol: Sequence[str],
+    atol: Sequence[str],
+    tolerance_path: Path | None,
+    repeat: int,
+) -> dict[str, str]:
+    given = {
+        "suites": " ".join(names),
+        "-k": expression,
+        "--backend": " ".join(backends),
+        "--rtol": " ".join(rtol),
+        "--atol": " ".join(atol),
+        "--tolerances": str(tolerance_path or ""),
+        "--repeat": str(repeat) if repeat > 1 else "",
+    }
+    return {name: text for name, text in given.items() if text}
+
+
+def _write(report: Report, *paths: Path | None) -> None:
+    for path in paths:
+        if path is not None:
+            write_report(report, path)
