@@ -20,10 +20,13 @@ WITHOUT_NUMPY = {
 def to_array(tensor: torch.Tensor) -> Array:
     """Return the values of `tensor`, wherever it lies, as a numpy array of the same dtype and shape."""
     local = tensor.detach().cpu().contiguous()
+    array: Array
     if local.dtype in WITHOUT_NUMPY:
         carrier, dtype = WITHOUT_NUMPY[local.dtype]
-        return np.asarray(local.view(carrier).numpy().view(dtype)).copy()
-    return np.asarray(local.numpy()).copy()
+        array = local.view(carrier).numpy().view(dtype)
+    else:
+        array = local.numpy()
+    return np.array(array)
 
 
 def digest(tensor: torch.Tensor) -> InputDigest:

@@ -161,7 +161,7 @@ def _unproven(facts: RunFacts) -> list[Finding]:
 
 def _unstable(trace: Trace, repeats: Sequence[Trace]) -> list[Finding]:
     for number, repeat in enumerate(repeats, start=2):
-        if [entry for entry in trace.entries] != [entry for entry in repeat.entries]:
+        if trace.entries != repeat.entries:
             return [Finding(status=Status.UNSTABLE, what=f"repeat {number} recorded other keys, steps or shapes")]
         for (entry, one), (_, other) in zip(trace.arrays(), repeat.arrays(), strict=True):
             if not same_bits(one, other):

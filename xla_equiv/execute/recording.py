@@ -60,7 +60,7 @@ def _computed_at(key: str) -> tuple[int, bool]:
 def _state(
     model: nn.Module, optimizer: torch.optim.Optimizer, carried: Sequence[torch.Tensor]
 ) -> Iterator[tuple[str, torch.Tensor]]:
-    names = {parameter: name for name, parameter in model.named_parameters()}
+    names: dict[torch.Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
     yield from ((f"carried/{number}", tensor) for number, tensor in enumerate(carried))
     yield from ((f"buffer/{name}", buffer) for name, buffer in model.named_buffers())
     for parameter, slots in optimizer.state.items():

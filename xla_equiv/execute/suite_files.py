@@ -68,7 +68,8 @@ def load_suite(path: Path) -> NamedSuite:
     if root not in sys.path:
         sys.path.insert(0, root)
     spec = importlib.util.spec_from_file_location(f"xla_equiv_suite_{path.stem}", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)

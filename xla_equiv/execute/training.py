@@ -96,7 +96,7 @@ class Training:
         return tuple(tensor.to(device) for tensor in tensors)
 
     def _digest_initial(self, model: nn.Module, carried: Sequence[Tensor]) -> None:
-        named = [(f"param/{name}", tensor) for name, tensor in model.named_parameters()]
+        named: list[tuple[str, Tensor]] = [(f"param/{name}", tensor) for name, tensor in model.named_parameters()]
         named += [(f"buffer/{name}", tensor) for name, tensor in model.named_buffers()]
         named += [(f"carried/{number}", tensor) for number, tensor in enumerate(carried)]
         self.inputs.update((name, digest(tensor)) for name, tensor in named)

@@ -11,11 +11,14 @@ import sys
 import threading
 import traceback
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from xla_equiv.execute.backends import Backend, find_backend
 from xla_equiv.execute.protocol import EVENTS_FD, HLO_FOLDER, Event, Job, parse, send
 from xla_equiv.values.errors import OutputError
+
+if TYPE_CHECKING:
+    from xla_equiv.execute.graphs import GraphLog
 
 EXIT_ABANDONED = 70
 """Exit code of a worker whose controlling process is gone."""
@@ -29,7 +32,7 @@ def main() -> None:
     jobs = _read_jobs()
     try:
         _multiply(backend)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 (whatever it is, the device is not usable)
         traceback.print_exc()
         send(events, Event(kind="absent", what=f"{type(error).__name__}: {_first_line(error)}", remedy="xla-equiv doctor"))
         return
@@ -78,14 +81,14 @@ def _serve(backend: Backend, jobs: "queue.Queue[Job | None]", events: IO[str]) -
             _train(job, backend, graphs, facts, events)
         except OutputError as error:
             send(events, Event(kind="failed", what=error.headline, output=True))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 (a suite may raise anything)
             traceback.print_exc()
             send(events, Event(kind="failed", what=f"{type(error).__name__}: {_first_line(error)}"))
         else:
             send(events, Event(kind="done"))
 
 
-def _train(job: Job, backend: Backend, graphs: "GraphLog | None", facts: dict[str, str], events: IO[str]) -> None:  # noqa: F821
+def _train(job: Job, backend: Backend, graphs: "GraphLog | None", facts: dict[str, str], events: IO[str]) -> None:
     from xla_equiv.execute.suite_files import load_suite
     from xla_equiv.execute.training import Training
     from xla_equiv.values.plan import expand

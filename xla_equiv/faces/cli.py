@@ -26,17 +26,17 @@ EXIT_CODES = "Exit codes: 0 equivalent, 1 numeric difference, 2 usage or bad inp
 class LazyGroup(click.Group):
     """A group whose commands live in modules of their own."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002, D102
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: D102
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002, D102
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: D102
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"xla_equiv.faces.commands.{cmd_name}_command")
         command: click.Command = module.command
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002, D102
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: D102
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 

@@ -56,7 +56,7 @@ class TerminalProgress(Progress):
             task = self._tasks.pop(run.test.id, None)
             if task is not None:
                 self.lines.remove_task(task)  # type: ignore[arg-type]
-            self.lines.advance(self._all)  # type: ignore[arg-type]
+            self.lines.advance(self._all)
 
 
 @contextmanager

@@ -71,11 +71,11 @@ class SuiteFile(pytest.File):
             item.add_marker(pytest.mark.xdist_group(test.named.name))
             yield item
 
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> Any:
         """Return the house form of an error in a suite, pytest's own of any other."""
         from xla_equiv.values.errors import XlaEquivError
 
-        return str(excinfo.value) if isinstance(excinfo.value, XlaEquivError) else super().repr_failure(excinfo, style)
+        return str(excinfo.value) if isinstance(excinfo.value, XlaEquivError) else super().repr_failure(excinfo)
 
 
 class VerdictFailure(Exception):

@@ -70,9 +70,9 @@ def _ratio_meaning(ratio: float, micro_batches: int) -> str:
         (1.0 / micro_batches, "the accumulated loss was divided twice by the number of micro-batches"),
     )
     for value, meaning in meanings:
-        if micro_batches > 1 or value <= 0:
-            if abs(ratio - value) <= RATIO_RESIDUAL * max(abs(value), RATIO_RESIDUAL):
-                return f": {meaning}"
+        is_near = abs(ratio - value) <= RATIO_RESIDUAL * max(abs(value), RATIO_RESIDUAL)
+        if is_near and (micro_batches > 1 or value <= 0):
+            return f": {meaning}"
     return ""
 
 

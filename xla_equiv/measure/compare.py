@@ -27,9 +27,11 @@ def compare_traces(
     """Return how `candidate` compares with `reference`.
 
     Args:
-        reference, candidate: the traces.
+        reference: the trusted trace.
+        candidate: the trace that must agree with it.
         tolerances: the tolerances in force.
-        kind, against: copied into the result.
+        kind: copied into the result; tolerances may depend on it.
+        against: copied into the result.
         select: which entries are compared; applied to both traces.
         unobserved: patterns of keys that one side cannot record; left out, and listed in the result.
         known_findings: what was found before comparing, such as unequal inputs.

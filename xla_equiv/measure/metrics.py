@@ -1,6 +1,7 @@
 """How far two arrays of one key and step are apart."""
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +23,16 @@ def measure(
     unless the tolerance accepts equal ones and both sides hold the same.
 
     Args:
-        reference, candidate: arrays of one dtype and shape; anything else is MISSING, not measured.
+        reference: array of the trusted side.
+        candidate: array of the same dtype and shape; anything else is MISSING, not measured.
         tolerance: the numbers in force for this key.
-        key, step: copied into the result.
+        key: copied into the result.
+        step: copied into the result.
 
     Returns:
         A Measurement whose status is EXACT (equal bit patterns), WITHIN, OUTSIDE, NONFINITE or MISSING.
     """
-    common = {
+    common: dict[str, Any] = {
         "key": key,
         "step": step,
         "dtype": reference.dtype.name,
@@ -41,7 +44,7 @@ def measure(
         "why": tolerance.why,
     }
     if reference.dtype != candidate.dtype or reference.shape != candidate.shape:
-        return Measurement(status=Status.MISSING, **common)  # type: ignore[arg-type]
+        return Measurement(status=Status.MISSING, **common)
     flat_reference, flat_candidate = np.ravel(reference), np.ravel(candidate)
     worst = _Worst()
     for start in range(0, flat_reference.size, BLOCK_ELEMENTS):
@@ -67,7 +70,7 @@ def measure(
         index=tuple(int(i) for i in np.unravel_index(position, reference.shape)) if has_worst else (),
         candidate_value=_number(flat_candidate[position]) if has_worst else math.nan,
         reference_value=_number(flat_reference[position]) if has_worst else math.nan,
-        **common,  # type: ignore[arg-type]
+        **common,
     )
 
 

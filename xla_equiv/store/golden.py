@@ -103,8 +103,9 @@ def write_golden(path: Path, trace: Trace, manifest: Manifest, keep: Callable[[E
 
 def golden_files(root: Path) -> Iterator[Path]:
     """Yield the path of the tensors of every golden under `root`, also where only its manifest is left."""
-    found = {path for path in root.glob(f"*/*{TENSORS_SUFFIX}")}
-    found |= {path.with_name(path.name.removesuffix(MANIFEST_SUFFIX) + TENSORS_SUFFIX) for path in root.glob(f"*/*{MANIFEST_SUFFIX}")}
+    found = set(root.glob(f"*/*{TENSORS_SUFFIX}"))
+    for manifest in root.glob(f"*/*{MANIFEST_SUFFIX}"):
+        found.add(manifest.with_name(manifest.name.removesuffix(MANIFEST_SUFFIX) + TENSORS_SUFFIX))
     yield from sorted(found)
 
 

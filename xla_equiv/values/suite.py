@@ -153,7 +153,7 @@ class Suite:
         for kind, rules in (("expected_failures", self.expected_failures), ("skips", self.skips), ("published", self.published)):
             problems += [
                 f"{kind}: no test matches {rule.test!r}"
-                for rule in rules  # type: ignore[attr-defined]
+                for rule in rules
                 if not any(test_matches(one, rule.test) for one in labels)
             ]
         if problems:

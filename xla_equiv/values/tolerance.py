@@ -109,7 +109,8 @@ class ToleranceTable:
         rtol, rtol_from = self._part("rtol", key, dtype, comparison)
         atol, atol_from = self._part("atol", key, dtype, comparison)
         reasons = list(dict.fromkeys([rtol.why, atol.why]))
-        assert rtol.rtol is not None and atol.atol is not None
+        assert rtol.rtol is not None
+        assert atol.atol is not None
         return ResolvedTolerance(
             rtol.rtol,
             atol.atol,

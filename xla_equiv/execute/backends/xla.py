@@ -19,7 +19,7 @@ TPU_DEVICE_FILES = ("accel*", "vfio/[0-9]*")
 class _Xla(Backend):
     """What the XLA backends share: one lazy device, brought up by the first call of `device`."""
 
-    packages = ("torch", "torch_xla")
+    packages: tuple[str, ...] = ("torch", "torch_xla")
     pjrt_device: str
 
     def absence(self) -> Absence | None:
@@ -89,6 +89,6 @@ class XlaTpu(_Xla):
         return absent
 
     def device_class(self) -> str:
-        from torch_xla import tpu  # type: ignore[attr-defined]
+        from torch_xla import tpu
 
         return f"tpu-v{tpu.version()}"

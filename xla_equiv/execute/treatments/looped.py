@@ -31,7 +31,7 @@ class LoopedAccumulation(Treatment):
             loss, *updated = result if isinstance(result, tuple) else (result,)
             carried = tuple(updated)
             share = loss / len(inputs.batches)
-            share.backward()
+            share.backward()  # type: ignore[no-untyped-call]
             micro_losses.append(loss.detach())
             total = share.detach() if total is None else total + share.detach()
             if self.sync_each_micro_batch:

@@ -41,7 +41,7 @@ class Check:
 def command(suites_folder: Path, golden_folder: Path) -> int:
     """Check what a run needs: versions, the torch pair, every backend by one matmul, folders, disk."""
     checks = [*_versions(), *_folders(suites_folder, golden_folder), *(_backend(one) for one in backends().values())]
-    rows = [(check.what, check.problem and "problem" or "ok", check.found) for check in checks]
+    rows = [(check.what, "problem" if check.problem else "ok", check.found) for check in checks]
     click.echo(tabulate(rows, headers=("check", "", "found"), disable_numparse=True))
     problems = [check for check in checks if check.problem]
     for check in problems:

@@ -1,7 +1,5 @@
 """`xla-equiv show`."""
 
-from pathlib import Path
-
 import click
 import numpy as np
 from tabulate import tabulate
