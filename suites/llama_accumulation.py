@@ -23,7 +23,7 @@ MICRO_BATCHES = 4
 
 def adamw(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
     """Return AdamW; eps is far above the noise of a gradient, so that noise does not become an update."""
-    return torch.optim.AdamW(parameters, lr=3e-3, betas=(0.9, 0.95), eps=1e-5, weight_decay=0.1)
+    return torch.optim.AdamW(parameters, lr=3e-3, betas=(0.9, 0.95), eps=1e-4, weight_decay=0.1)
 
 
 def case(*, layers: int, tied: bool) -> Case:

@@ -82,7 +82,7 @@ def case(configuration: Configuration, *, full: bool, time_limit_s: float) -> Ca
 SUITE = Suite(
     case={
         "full_size": case(Configuration(16834, 8417, 1024), full=True, time_limit_s=1800.0),
-        "reduced": case(Configuration(64, 32, 256), full=False, time_limit_s=120.0),
+        "reduced": case(Configuration(64, 32, 128), full=False, time_limit_s=120.0),
     },
     reference=Variant("loop", backend="cpu", treatments=[LoopedAccumulation()]),
     candidates=[

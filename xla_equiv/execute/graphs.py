@@ -54,6 +54,14 @@ class GraphLog:
         return found
 
 
+DUMP_FLAG = "--xla_dump_"
+
+
 def dump_flags(folder: Path, flags: str) -> str:
     """Return XLA flags that add dumping to `folder` to `flags`."""
-    return f"{flags} --xla_dump_to={folder} --xla_dump_hlo_as_text".strip()
+    return f"{flags} {DUMP_FLAG}to={folder} {DUMP_FLAG}hlo_as_text".strip()
+
+
+def without_dump_flags(flags: str) -> str:
+    """Return `flags` without those about dumping, which change no number and name a folder of this machine."""
+    return " ".join(flag for flag in flags.split() if not flag.startswith(DUMP_FLAG))

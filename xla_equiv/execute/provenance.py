@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 import torch
 
 from xla_equiv.execute.backends import Backend
+from xla_equiv.execute.graphs import without_dump_flags
 
 EXPLAINING_VARIABLES = ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "XLA_USE_BF16", "XLA_DOWNCAST_BF16", "ATEN_CPU_CAPABILITY")
 
@@ -32,7 +33,7 @@ def provenance(backend: Backend) -> dict[str, str]:
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "threads": str(torch.get_num_threads()),
         "matmul_precision": torch.get_float32_matmul_precision(),
-        **{name: os.environ.get(name, "") for name in EXPLAINING_VARIABLES},
+        **{name: without_dump_flags(os.environ.get(name, "")) for name in EXPLAINING_VARIABLES},
         "revision": _git_revision(),
     }
     return {name: value for name, value in facts.items() if value}

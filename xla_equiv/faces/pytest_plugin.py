@@ -71,7 +71,7 @@ class SuiteFile(pytest.File):
             item.add_marker(pytest.mark.xdist_group(test.named.name))
             yield item
 
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> Any:
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> Any:  # type: ignore[override]
         """Return the house form of an error in a suite, pytest's own of any other."""
         from xla_equiv.values.errors import XlaEquivError
 

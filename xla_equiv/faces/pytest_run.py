@@ -13,7 +13,7 @@ from xla_equiv.execute.suite_files import load_suite, suite_paths
 from xla_equiv.faces.build_report import build_report
 from xla_equiv.faces.options import tolerance_overrides
 from xla_equiv.store.report import Report, read_verdict, write_report, write_verdict
-from xla_equiv.store.runs import RunFolder, new_run_folder
+from xla_equiv.store.runs import RunFolder, choose_run_folder
 from xla_equiv.values.errors import XlaEquivError
 from xla_equiv.values.plan import Test, expand
 from xla_equiv.values.verdict import Verdict
@@ -35,7 +35,7 @@ class PytestRun:
         self._is_controller = not shared_folder
         wanted = config.getoption("--xe-report")
         try:
-            self.folder = RunFolder(Path(shared_folder)) if shared_folder else new_run_folder(Path(wanted) if wanted else None)
+            self.folder = RunFolder(Path(shared_folder)) if shared_folder else choose_run_folder(Path(wanted) if wanted else None)
         except XlaEquivError as error:
             raise pytest.UsageError(str(error)) from error
         self._overrides: Callable[[str], Overrides] | None = None
@@ -82,6 +82,7 @@ class PytestRun:
         """Train what `test` needs unless another process has, and return its verdict, saved for the report."""
         self._session.check_goldens([test])
         if self._lane is None:
+            self.folder.create()
             name = getattr(self._config, "workerinput", {}).get("workerid", "main")
             self._lane = Lane(self.folder, name=name, most_workers=WORKERS_KEPT)
         self._session.train(test, self._lane)
@@ -93,7 +94,7 @@ class PytestRun:
         """End the workers of this process; in the controller, write the report."""
         if self._lane is not None:
             self._lane.close()
-        if self._is_controller:
+        if self._is_controller and self.folder.verdicts.is_dir():
             verdicts = [read_verdict(path) for path in sorted(self.folder.verdicts.glob("*.json"))]
             self.report = build_report(self.folder, verdicts, options={"pytest": " ".join(self._config.invocation_params.args)})
             write_report(self.report, self.folder.report)

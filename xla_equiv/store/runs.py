@@ -1,6 +1,7 @@
 """The layout of a run folder, and where run folders lie."""
 
 import datetime
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,14 @@ class RunFolder:
     """One run on disk: traces/, verdicts/, logs/ and report.json."""
 
     path: Path
+
+    def create(self) -> None:
+        """Make the folder, and tell git to leave it alone.
+
+        Raises:
+            OutputError: it cannot be written.
+        """
+        write_bytes(self.path / ".gitignore", b"*\n")
 
     @property
     def report(self) -> Path:
@@ -51,21 +60,18 @@ class RunFolder:
         return path.relative_to(self.path).as_posix()
 
 
-def new_run_folder(path: Path | None) -> RunFolder:
+def choose_run_folder(path: Path | None) -> RunFolder:
     """Return a fresh run folder at `path`, or at a name made of the time under `.xla_equiv/runs`.
 
     Raises:
-        OutputError: the folder cannot be written, or already holds a run.
+        OutputError: the folder already holds a run.
     """
     if path is None:
         stamp = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%SZ")
-        path = DEFAULT_RUNS / stamp
-        while path.exists():
-            path = path.with_name(f"{path.name}x")
+        path = DEFAULT_RUNS / f"{stamp}-{os.getpid()}"
     folder = RunFolder(path)
     if folder.report.exists() or (path / "traces").exists():
-        raise OutputError(f"{path} already holds a run", next="choose another folder with --out, or remove this one")
-    write_bytes(path / ".gitignore", b"*\n")
+        raise OutputError(f"{path} already holds a run", next="choose another folder, or remove this one")
     return folder
 
 

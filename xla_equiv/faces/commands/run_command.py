@@ -19,7 +19,7 @@ from xla_equiv.faces.selection import Selection, select
 from xla_equiv.faces.terminal import render_terminal, wants_colour
 from xla_equiv.store.golden_life import unused_goldens
 from xla_equiv.store.report import Report, write_report
-from xla_equiv.store.runs import new_run_folder
+from xla_equiv.store.runs import choose_run_folder
 from xla_equiv.values.errors import Interrupted, SelectionError
 from xla_equiv.values.plan import Test, expand
 from xla_equiv.values.verdict import EXIT_EQUIVALENT, EXIT_GOLDEN, exit_code
@@ -62,9 +62,10 @@ def command(
     chosen = select(suites_folder, names, expression=expression, backends=backends, is_full=is_full)
     overrides = tolerance_overrides(rtol, atol, tolerance_path, suites=[one.name for one in chosen.suites])
     check_pair({test.variant.backend for test in chosen.tests})
-    folder = new_run_folder(out)
+    folder = choose_run_folder(out)
     session = Session(folder=folder, goldens=golden_folder, overrides=overrides, repeat=repeat)
     session.check_goldens(chosen.tests)
+    folder.create()
     interrupted = _train(session, chosen.tests, workers or min(os.cpu_count() or 1, MOST_DEFAULT_WORKERS))
     ended = [test for test in chosen.tests if session.has_ended(test)]
     unused = [] if names else _unused(chosen, golden_folder)
