@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from suites.models import MLP, classification_loss, labelled_batch
-from xla_equiv import Case, Suite, Variant
+from xla_equiv import Case, Suite, Tolerance, Variant
 from xla_equiv.treatments import LoopedAccumulation, WhileAccumulation
 
 
@@ -26,6 +26,8 @@ def adamw(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
     """Return AdamW; eps is far above the noise of a gradient, so that noise does not become an update."""
     return torch.optim.AdamW(parameters, lr=1e-2, eps=1e-5, weight_decay=0.01)
 
+
+SEEN = "seen between the three arms, with one and two threads, on generic, AVX2 and AVX-512 kernels"
 
 SUITE = Suite(
     case=Case(
@@ -43,4 +45,16 @@ SUITE = Suite(
         Variant("loop", backend="xla:cpu", treatments=[LoopedAccumulation()]),
         Variant("while", backend="xla:cpu", treatments=[WhileAccumulation()]),
     ],
+    tolerance={
+        "loss*": Tolerance(rtol=2e-6, atol=0.0, why=f"at most 2.3e-7 relative {SEEN}"),
+        "grad_norm": Tolerance(rtol=2e-6, atol=0.0, why=f"at most 1.9e-7 relative {SEEN}"),
+        "grad/*": Tolerance(rtol=5e-5, atol=2e-8, why=f"at most 3e-9 beyond rtol, in elements near zero, {SEEN}"),
+        "optim/*/exp_avg": Tolerance(rtol=5e-5, atol=2.5e-9, why=f"at most 3e-10 beyond rtol {SEEN}"),
+        "optim/*/exp_avg_sq": Tolerance(rtol=1e-3, atol=1e-16, why=f"at most 1e-17 beyond rtol {SEEN}"),
+        "param/*": Tolerance(
+            rtol=1e-5,
+            atol=2e-6,
+            why=f"at most 2.1e-7 {SEEN}: AdamW divides a gradient near zero, and its noise, by about eps",
+        ),
+    },
 )

@@ -79,6 +79,8 @@ def case(configuration: Configuration, *, full: bool, time_limit_s: float) -> Ca
     )
 
 
+SEEN = "seen between the three arms, with one and two threads, on generic, AVX2 and AVX-512 kernels"
+
 SUITE = Suite(
     case={
         "full_size": case(Configuration(16834, 8417, 1024), full=True, time_limit_s=1800.0),
@@ -89,13 +91,20 @@ SUITE = Suite(
         Variant("loop", backend="xla:cpu", treatments=[LoopedAccumulation(sync_each_micro_batch=True)]),
         Variant("while", backend="xla:cpu", treatments=[WhileAccumulation()]),
     ],
+    tolerance={
+        "loss*": Tolerance(rtol=2e-6, atol=0.0, why=f"at most 2.2e-7 relative {SEEN}"),
+        "grad_norm": Tolerance(rtol=2e-6, atol=0.0, why=f"at most 1.6e-7 relative {SEEN}"),
+        "grad/*": Tolerance(rtol=5e-5, atol=2e-8, why=f"at most 2e-9 beyond rtol, in elements near zero, {SEEN}"),
+    },
     case_record={"full_size": {"*": NO_STEPS, "loss": ALL_STEPS, "loss/*": ALL_STEPS}},
     published=[
         PublishedValues(
             source=PUBLISHED["source"],
             test="full_size.*",
             values={"loss": PUBLISHED["losses"]},
-            tolerance=Tolerance(rtol=1e-6, atol=0.0, why="TODO"),
+            tolerance=Tolerance(
+                rtol=1e-6, atol=0.0, why="published with 2.6; the three arms of 2.9.0 are within 1.9e-7 relative of it"
+            ),
         )
     ],
 )

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from suites.models import Norm, ResidualNet, classification_loss, labelled_batch
-from xla_equiv import Case, ExpectedFailure, Status, Suite, Variant
+from xla_equiv import Case, ExpectedFailure, Status, Suite, Tolerance, Variant
 from xla_equiv.treatments import LoopedAccumulation, WhileAccumulation
 
 
@@ -46,6 +46,8 @@ def case(norm: Norm) -> Case:
     )
 
 
+SEEN = "seen between the three arms, with one and two threads, on generic, AVX2 and AVX-512 kernels"
+
 SUITE = Suite(
     case={"groupnorm": case(group_norm), "batchnorm": case(nn.BatchNorm2d)},
     reference=Variant("loop", backend="cpu", treatments=[LoopedAccumulation()]),
@@ -53,12 +55,26 @@ SUITE = Suite(
         Variant("loop", backend="xla:cpu", treatments=[LoopedAccumulation()]),
         Variant("while", backend="xla:cpu", treatments=[WhileAccumulation()]),
     ],
+    tolerance={
+        "loss*": Tolerance(rtol=2e-6, atol=0.0, why=f"at most 2.1e-7 relative {SEEN}"),
+        "buffer/*": Tolerance(rtol=1e-5, atol=1.5e-7, why=f"at most 1.6e-8 beyond rtol in running_mean {SEEN}"),
+        "grad_norm": Tolerance(rtol=3e-6, atol=0.0, why=f"at most 3.3e-7 relative {SEEN}"),
+        "grad/*": Tolerance(rtol=5e-5, atol=5e-7, why=f"at most 5.5e-8 beyond rtol, in elements near zero, {SEEN}"),
+        "optim/*": Tolerance(rtol=5e-5, atol=8e-7, why=f"momentum: at most 8e-8 beyond rtol {SEEN}"),
+        "param/*": Tolerance(rtol=1e-5, atol=1e-7, why=f"at most 1.2e-8 beyond rtol {SEEN}"),
+    },
     expected_failures=[
+        ExpectedFailure(
+            test="batchnorm.loop[xla:cpu]",
+            status=Status.OUTSIDE,
+            keys="buffer/*.running_var",
+            why="torch_xla 2.9.0 averages the biased variance of a batch into running_var, torch the unbiased one",
+        ),
         ExpectedFailure(
             test="batchnorm.while[xla:cpu]",
             status=Status.OUTSIDE,
             keys="buffer/*",
             why="torch_xla 2.9.0 updates BatchNorm's buffers once per step, not once per micro-batch, in a While",
-        )
+        ),
     ],
 )

@@ -61,7 +61,7 @@ class Attention(nn.Module):
         return mixed
 
     def _heads(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (-1, self.head_width)).transpose(1, 2)
+        return x.view(*x.shape[:-1], -1, self.head_width).transpose(1, 2)
 
 
 class SwiGLU(nn.Module):

@@ -1,6 +1,7 @@
 """A multilayer perceptron, and classification batches that are the same bits on every processor."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -18,8 +19,7 @@ class MLP(nn.Module):
 
     def __init__(self, widths: Sequence[int]) -> None:
         super().__init__()
-        pairs = zip(widths[:-1], widths[1:], strict=True)
-        self.layers = nn.ModuleList(nn.Linear(inputs, outputs) for inputs, outputs in pairs)
+        self.layers = nn.ModuleList(nn.Linear(inputs, outputs) for inputs, outputs in pairwise(widths))
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return the output features, shape (..., widths[-1]), of `inputs`, shape (..., widths[0])."""

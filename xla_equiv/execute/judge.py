@@ -91,6 +91,7 @@ def tolerance_table(test: Test, overrides: Sequence[tuple[Level, Mapping[str, To
 
 def _equivalence(reference: Trace, candidate: Trace, test: Test, tolerances: ToleranceTable) -> Comparison:
     unobserved = (*test.variant.unobserved, *test.reference.variant.unobserved)
+    unequal = input_findings(reference.facts, candidate.facts)
     found = compare_traces(
         reference,
         candidate,
@@ -98,10 +99,11 @@ def _equivalence(reference: Trace, candidate: Trace, test: Test, tolerances: Tol
         kind=ComparisonKind.EQUIVALENCE,
         against=test.reference.label,
         unobserved=tuple(dict.fromkeys(unobserved)),
-        known_findings=input_findings(reference.facts, candidate.facts),
+        known_findings=unequal,
     )
-    likely = likely_causes(reference, candidate, found, micro_batches=test.case.micro_batches)
-    return dataclasses.replace(found, likely=likely)
+    causes = [f"{len(unequal)} inputs are unlike: {unequal[0].key}: {unequal[0].what}"] if unequal else []
+    causes += likely_causes(reference, candidate, found, micro_batches=test.case.micro_batches)
+    return dataclasses.replace(found, likely=tuple(causes))
 
 
 def _against_golden(evidence: Evidence, tolerances: ToleranceTable) -> Comparison:

@@ -62,6 +62,11 @@ class Lane:
         self._is_stopped = False
         self._last_log = ""
 
+    @property
+    def is_stopped(self) -> bool:
+        """Return whether its workers were killed by `stop`."""
+        return self._is_stopped
+
     def run(self, run: Run) -> Outcome:
         """Return how running `run` ended. A process that died or hung is replaced once, visibly."""
         first = self._attempt(run)
@@ -82,7 +87,7 @@ class Lane:
             self._absent[group] = absent.outcome
             return absent.outcome
         except (WorkerDied, WorkerHung) as error:
-            return _infrastructure(error, f"{error} while it started", self._last_log)
+            return _infrastructure(error, self._last_log)
         trace = run.trace(self._folder)
         shutil.rmtree(trace, ignore_errors=True)
         job = Job(test.named.path, test.label, str(trace))
@@ -90,7 +95,10 @@ class Lane:
             event = worker.run(job, limit_s=test.case.time_limit_s, on_step=lambda event: self._on_step(test, event))
         except (WorkerDied, WorkerHung) as error:
             self._drop(group, kill=True)
-            return _infrastructure(error, str(error), worker.log.name)
+            return _infrastructure(error, worker.log.name)
+        except BaseException:
+            self._drop(group, kill=True)
+            raise
         if event.kind == "done":
             return Outcome(ending=Ending.DONE, log=worker.log.name)
         self._drop(group)
@@ -116,7 +124,10 @@ class Lane:
             self._workers[group] = worker
         try:
             event = worker.wait_ready()
-        except (WorkerDied, WorkerHung):
+        except (WorkerDied, WorkerHung) as error:
+            self._drop(group, kill=True)
+            raise type(error)(f"{error} while it started") from error
+        except BaseException:
             self._drop(group, kill=True)
             raise
         if event.kind == "absent":
@@ -149,6 +160,6 @@ class _Absent(Exception):
         self.outcome = outcome
 
 
-def _infrastructure(error: Exception, what: str, log: str) -> Outcome:
-    return Outcome(ending=Ending.HUNG if isinstance(error, WorkerHung) else Ending.DIED, what=what, log=log)
+def _infrastructure(error: Exception, log: str) -> Outcome:
+    return Outcome(ending=Ending.HUNG if isinstance(error, WorkerHung) else Ending.DIED, what=str(error), log=log)
 

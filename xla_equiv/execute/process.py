@@ -15,6 +15,7 @@ from pathlib import Path
 from xla_equiv.execute.backends import Backend
 from xla_equiv.execute.graphs import dump_flags
 from xla_equiv.execute.protocol import EVENTS_FD, HLO_FOLDER, Event, Job, parse, send
+from xla_equiv.store.atomic import write_bytes
 
 START_LIMIT_S = 180.0
 """Importing torch and torch_xla takes 4 to 6 s; a cold disk and two cores in use take a multiple."""
@@ -42,25 +43,32 @@ class WorkerProcess:
 
     def __init__(self, interpreter: str, backend: Backend, env: Mapping[str, str], log: Path) -> None:
         self.log = log
-        log.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(log, b"")
         self._hlo_folder = tempfile.mkdtemp(prefix="hlo-", dir=log.parent)
         read_end, write_end = os.pipe()
         variables = {**os.environ, **backend.process_env(), **env, EVENTS_FD: str(write_end)}
         if "torch_xla" in backend.packages:
             variables[HLO_FOLDER] = self._hlo_folder
             variables["XLA_FLAGS"] = dump_flags(Path(self._hlo_folder).resolve(), variables.get("XLA_FLAGS", ""))
-        with log.open("ab") as output:
-            self._process = subprocess.Popen(
-                [interpreter or sys.executable, "-m", "xla_equiv.execute.worker", backend.name],
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=output,
-                env=variables,
-                pass_fds=(write_end,),
-                start_new_session=True,
-                text=True,
-            )
-        os.close(write_end)
+        python = interpreter or sys.executable
+        try:
+            with log.open("ab") as output:
+                self._process = subprocess.Popen(
+                    [python, "-m", "xla_equiv.execute.worker", backend.name],
+                    stdin=subprocess.PIPE,
+                    stdout=output,
+                    stderr=output,
+                    env=variables,
+                    pass_fds=(write_end,),
+                    start_new_session=True,
+                    text=True,
+                )
+        except OSError as error:
+            os.close(read_end)
+            shutil.rmtree(self._hlo_folder, ignore_errors=True)
+            raise WorkerDied(f"{python} could not be started: {error.strerror}") from error
+        finally:
+            os.close(write_end)
         self._events = read_end
         self._pending = b""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 
 from xla_equiv.execute.lane import Group, Lane, OnStep, Run, group_of
-from xla_equiv.execute.outcome import Outcome
+from xla_equiv.execute.outcome import Ending, Outcome
 from xla_equiv.store.runs import RunFolder
 
 OnEnd = Callable[[Run, Outcome], None]
@@ -50,7 +50,9 @@ class Runner:
         try:
             while (group := self._choose_group()) is not None:
                 while (run := self._next_run(group)) is not None:
-                    self._on_end(run, lane.run(run))
+                    outcome = lane.run(run)
+                    if outcome.ending is Ending.DONE or not lane.is_stopped:  # what was killed has not ended
+                        self._on_end(run, outcome)
                 with self._lock:
                     self._serving[group] -= 1
         finally:

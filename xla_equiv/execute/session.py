@@ -15,7 +15,7 @@ from xla_equiv.store.golden import Golden, golden_path, read_golden
 from xla_equiv.store.runs import RunFolder
 from xla_equiv.store.traces import is_complete, read_trace
 from xla_equiv.values.errors import GoldenError, choices_text
-from xla_equiv.values.patterns import matches
+from xla_equiv.values.patterns import key_group, matches
 from xla_equiv.values.plan import Test
 from xla_equiv.values.tolerance import Level, Tolerance
 from xla_equiv.values.verdict import Verdict
@@ -108,6 +108,7 @@ class Session:
             keys = set(read_trace(folder).keys) if is_complete(folder) else set()
             keys_of.setdefault(test.named.name, set()).update(keys)
         every = set().union(*keys_of.values())
+        choices = sorted({key_group(key) for key in every}) + sorted(every)
         patterns = {
             (level.value, pattern)
             for suite in keys_of
@@ -116,7 +117,7 @@ class Session:
             if pattern != "*"
         }
         return [
-            f"{level} [{pattern}]: no such key; {choices_text(pattern, sorted(every))}"
+            f"{level} [{pattern}]: no such key; {choices_text(pattern, list(dict.fromkeys(choices)))}"
             for level, pattern in sorted(patterns)
             if every and not any(matches(key, pattern) for key in every)
         ]

@@ -71,6 +71,7 @@ def load_suite(path: Path) -> NamedSuite:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses with annotations that are put off look themselves up here
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
@@ -101,6 +102,11 @@ def _import_error(path: Path, error: BaseException) -> SuiteError:
     )
 
 
+def _in_one_line(error: SuiteError) -> str:
+    where = dict(error.details).get("where", "")
+    return f"{error.headline} ({where})" if where else error.headline
+
+
 def load_suites(paths: Sequence[Path]) -> list[NamedSuite]:
     """Return the suites of all `paths`.
 
@@ -118,6 +124,6 @@ def load_suites(paths: Sequence[Path]) -> list[NamedSuite]:
     if errors:
         raise SuiteError(
             f"{len(errors)} suites cannot be loaded",
-            problems=[problem for error in errors for problem in (error.headline, *error.problems)],
+            problems=[problem for error in errors for problem in (_in_one_line(error), *error.problems)],
         )
     return suites

@@ -3,11 +3,13 @@
 import importlib
 import os
 import sys
+import traceback
 
 import click
 
 from xla_equiv import __version__
 from xla_equiv.values.errors import Interrupted, XlaEquivError
+from xla_equiv.values.verdict import EXIT_COULD_NOT_RUN
 
 COMMANDS = {
     "doctor": "Check versions, the torch pair, devices and folders; every problem with its fix.",
@@ -66,4 +68,7 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 2
+    except Exception:  # noqa: BLE001 (Python would leave with 1, which says that numbers differ)
+        traceback.print_exc()
+        code = EXIT_COULD_NOT_RUN
     sys.exit(code if isinstance(code, int) else 0)

@@ -88,4 +88,4 @@ def tolerance_overrides(
     """Return suite name -> what the command line and the tolerance file say, the strongest first."""
     command_line = command_line_tolerances(rtol, atol)
     file = read_tolerance_file(path, suites=suites) if path else ToleranceFile()
-    return lambda suite: ((Level.COMMAND_LINE, command_line), (Level.FILE, file.for_suite(suite)))
+    return lambda suite: ((Level.COMMAND_LINE, command_line), *((Level.FILE, part) for part in file.for_suite(suite)))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from xla_equiv.execute.backends import find_backend
 from xla_equiv.execute.suite_files import load_suites, select_paths, suite_paths
-from xla_equiv.values.errors import SelectionError
+from xla_equiv.values.errors import SelectionError, choices_text
 from xla_equiv.values.expression import compile_expression
 from xla_equiv.values.plan import NamedSuite, Test, expand
 
@@ -45,14 +45,25 @@ def select(
     satisfies = compile_expression(expression) if expression else lambda name: True
     suites = load_suites(select_paths(suite_paths(folder), names))
     every = [test for test in expand(suites) if test.skip is None]
-    for test in every:
-        find_backend(test.variant.backend)
+    _check_backends(every)
     tests = [t for t in every if (is_full or not t.case.full) and satisfies(t.id) and (not backends or t.variant.backend in backends)]
     if not tests:
         hidden = sum(t.case.full for t in every)
+        because = f"{hidden} are marked full and need --full" if hidden and not is_full else "-k and --backend leave none"
+        names = [test.id if "::" in expression else test.variant.name for test in every]
+        where = choices_text(expression, list(dict.fromkeys(names))) if expression else ""
         raise SelectionError(
-            f"no test is left of {len(every)}",
-            details=[("because", f"{hidden} are marked full and need --full" if hidden and not is_full else "-k and --backend leave none")],
-            next="xla-equiv list",
+            f"no test is left of {len(every)}", details=[("because", because), ("where", where)], next="xla-equiv list"
         )
     return Selection(suites, tests)
+
+
+def _check_backends(tests: Sequence[Test]) -> None:
+    problems = []
+    for test in tests:
+        try:
+            find_backend(test.variant.backend)
+        except SelectionError as error:
+            problems.append(f"{test.id}: {dict(error.details)['where']}")
+    if problems:
+        raise SelectionError("a suite names a backend that does not exist", problems=problems, next="xla-equiv doctor")

@@ -79,7 +79,8 @@ def _ratio_meaning(ratio: float, micro_batches: int) -> str:
 def multiple_of(reference: Array, candidate: Array) -> float | None:
     """Return a when candidate = a * reference up to a small residual, else None. Least squares in float64."""
     r, c = np.ravel(reference).astype(np.float64), np.ravel(candidate).astype(np.float64)
-    squared = float(r @ r)
+    with np.errstate(over="ignore", invalid="ignore"):
+        squared = float(r @ r)
     if not np.isfinite(squared) or squared == 0.0 or not np.isfinite(c).all():
         return None
     ratio = float(c @ r) / squared

@@ -1,5 +1,6 @@
 """Whether two runs started from the same parameters and trained on the same batches."""
 
+import math
 import re
 from collections.abc import Mapping
 
@@ -19,7 +20,8 @@ def moments(values: Array) -> tuple[float, float, float]:
     """
     flat = np.ravel(values).astype(np.float64)
     weights = np.modf(np.arange(1, flat.size + 1) * ((5**0.5 - 1) / 2))[0]
-    return float(flat.sum()), float(np.abs(flat).sum()), float(flat @ weights)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(flat.sum()), float(np.abs(flat).sum()), float(flat @ weights)
 
 
 def is_same_input(one: InputDigest, other: InputDigest) -> bool:
@@ -28,8 +30,8 @@ def is_same_input(one: InputDigest, other: InputDigest) -> bool:
         return False
     if one.sha256 == other.sha256:
         return True
-    scale = max(one.moments[1], other.moments[1], 1e-30)
-    return all(abs(a - b) <= SAME_INPUT_RTOL * scale for a, b in zip(one.moments, other.moments, strict=True))
+    room = SAME_INPUT_RTOL * max(one.moments[1], other.moments[1], 1e-30)
+    return math.isfinite(room) and all(abs(a - b) <= room for a, b in zip(one.moments, other.moments, strict=True))
 
 
 def input_findings(reference: RunFacts, candidate: RunFacts) -> list[Finding]:
@@ -46,9 +48,13 @@ def _differences(reference: Mapping[str, InputDigest], candidate: Mapping[str, I
     for name in dict.fromkeys([*reference, *candidate]):
         if name not in candidate or name not in reference:
             found.append((name, f"exists in the {'reference' if name in reference else 'candidate'} only"))
-        elif reference[name].sha256 != candidate[name].sha256 or reference[name].shape != candidate[name].shape:
+        elif _bits(reference[name]) != _bits(candidate[name]):
             found.append((name, "differs between the arms: they did not train on the same inputs"))
     return found
+
+
+def _bits(digest: InputDigest) -> tuple[str, str, tuple[int, ...]]:
+    return digest.sha256, digest.dtype, digest.shape
 
 
 def _kind(name: str) -> str:
@@ -61,28 +67,36 @@ def _step(name: str) -> int:
     return int(found.group(1)) if found else 0
 
 
+def golden_inputs(facts: RunFacts) -> dict[str, InputDigest]:
+    """Return the inputs worth keeping in a golden: of the batches only those of the first and the last step."""
+    edges = (0, 1, facts.steps)
+    return {name: digest for name, digest in facts.inputs.items() if _step(name) in edges}
+
+
 def stale_findings(golden: RunFacts, candidate: RunFacts) -> list[Finding]:
-    """Return how the case that a golden was recorded from differs from today's; empty when it is the same."""
+    """Return how the case that a golden was recorded from differs from today's; empty when it is the same.
+
+    Inputs are compared as far as a golden keeps them; one that another tool has rewritten keeps none.
+    """
     found = [
         Finding(status=Status.STALE, what=f"the case has changed: {name} is {new!r}, the golden has {old!r}")
         for name, old, new in _changed_settings(golden.settings, candidate.settings)
     ]
+    kept, today = golden_inputs(golden), golden_inputs(candidate)
     changed = [
         name
-        for name in dict.fromkeys([*golden.inputs, *candidate.inputs])
-        if name not in golden.inputs
-        or name not in candidate.inputs
-        or not is_same_input(golden.inputs[name], candidate.inputs[name])
+        for name in dict.fromkeys([*kept, *today])
+        if name not in kept or name not in today or not is_same_input(kept[name], today[name])
     ]
-    if changed:
+    if kept and changed:
         name = changed[0]
         found.append(
             Finding(
                 status=Status.STALE,
                 key=f"input/{name}",
                 step=_step(name),
-                what=f"the case has changed: {len(changed)} of {len(candidate.inputs)} inputs differ, first {name}: "
-                f"{_describe(candidate.inputs.get(name))}, the golden has {_describe(golden.inputs.get(name))}",
+                what=f"the case has changed: {len(changed)} of {len(today)} inputs differ, first {name}: "
+                f"{_describe(today.get(name))}, the golden has {_describe(kept.get(name))}",
             )
         )
     return found

@@ -13,6 +13,9 @@ from xla_equiv.values.verdict import Measurement, Status
 BLOCK_ELEMENTS = 1 << 18
 """Elements measured at a time: keeps memory flat whatever the size of a tensor."""
 
+ABOVE_LIMIT = math.nextafter(1.0, 2.0)
+"""The least margin of an element outside: the quotient of neighbouring numbers may round to 1."""
+
 
 def measure(
     reference: Array, candidate: Array, tolerance: ResolvedTolerance, *, key: str = "", step: int = 0
@@ -106,11 +109,12 @@ class _Worst:
             r, c = np.where(finite, r, 0.0), np.where(finite, c, 0.0)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             difference = np.abs(c - r)
-            if not np.issubdtype(reference.dtype, np.inexact) and finite.all():
+            if reference.dtype.kind in "biu":  # float64 does not tell large integers apart
                 difference = np.maximum(difference, (reference != candidate).astype(np.float64))
             magnitude = np.abs(r)
             limit = tolerance.atol + tolerance.rtol * magnitude
             margin = np.where(difference > 0, difference / limit, 0.0)
+            margin = np.where(difference > limit, np.maximum(margin, ABOVE_LIMIT), margin)
             relative = np.where(difference > 0, difference / magnitude, 0.0)
             excess = np.maximum(difference - tolerance.atol, 0.0)
             min_rtol = np.where(excess > 0, excess / magnitude, 0.0)

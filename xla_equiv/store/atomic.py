@@ -24,10 +24,12 @@ def write_bytes(path: Path, data: bytes) -> None:
             os.fsync(stream.fileno())
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
-    except OSError as error:
+    except BaseException as error:
         if temporary:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
+        if not isinstance(error, OSError):
+            raise
         raise OutputError(
             f"cannot write {path}: {error.strerror or error}",
             next="free space, or choose a folder that can be written (--out DIR)",

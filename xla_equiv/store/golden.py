@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from xla_equiv.measure.inputs import golden_inputs
 from xla_equiv.store.manifest import Manifest, read_manifest, write_manifest
 from xla_equiv.store.runs import file_name
 from xla_equiv.store.tensors import DamagedFile, read_tensors, write_tensors
@@ -66,6 +67,12 @@ def read_golden(path: Path, test_id: str) -> Golden | None:
         content = read_tensors(path)
     except DamagedFile as error:
         raise GoldenError(f"the golden {path} is damaged", details=[("because", str(error))], next=restore) from error
+    if not path.name.endswith(f"[{manifest.device_class}]{TENSORS_SUFFIX}"):
+        raise GoldenError(
+            f"the golden {path} belongs to another class of devices",
+            details=[("found", f"{manifest.device_class!r} in the manifest")],
+            next=restore,
+        )
     if manifest.test != test_id or content.about.get("test", test_id) != test_id:
         raise GoldenError(
             f"the golden {path} belongs to another test",
@@ -115,10 +122,8 @@ def loss_texts(arrays: Mapping[tuple[int, str], Array]) -> list[str]:
 
 
 def _golden_facts(facts: RunFacts) -> RunFacts:
-    """Return the facts worth keeping in git: of the batches only those of the first and the last step."""
-    edges = ("batch/1/", f"batch/{facts.steps}/")
-    inputs = {n: digest for n, digest in facts.inputs.items() if not n.startswith("batch/") or n.startswith(edges)}
-    return dataclasses.replace(facts, inputs=inputs, compile_s=0.0, run_s=0.0)
+    """Return the facts worth keeping in git."""
+    return dataclasses.replace(facts, inputs=golden_inputs(facts), compile_s=0.0, run_s=0.0)
 
 
 def _facts_of(manifest: Manifest) -> RunFacts:

@@ -16,7 +16,7 @@ from xla_equiv.store.golden import (
     read_golden,
     write_golden,
 )
-from xla_equiv.store.manifest import JournalEntry, Manifest
+from xla_equiv.store.manifest import JournalEntry, Manifest, read_manifest
 from xla_equiv.values.errors import GoldenError
 from xla_equiv.values.plan import Test
 from xla_equiv.values.trace import Trace
@@ -113,9 +113,17 @@ def _read_or_none(path: Path, test_id: str) -> list[JournalEntry] | None:
     """Return the journal of the golden that is replaced, None where there is none to read."""
     try:
         golden = read_golden(path, test_id)
+    except GoldenError:  # damaged tensors are no reason to lose the journal
+        return _journal_alone(path, test_id)
+    return list(golden.manifest.journal) if golden else None
+
+
+def _journal_alone(path: Path, test_id: str) -> list[JournalEntry] | None:
+    try:
+        manifest = read_manifest(manifest_path(path))
     except GoldenError:
         return None
-    return list(golden.manifest.journal) if golden else None
+    return list(manifest.journal) if manifest.test == test_id else None
 
 
 def _change(verdict: Verdict) -> str:

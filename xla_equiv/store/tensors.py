@@ -18,6 +18,11 @@ from xla_equiv.values.trace import Array
 METADATA_KEY = "xla_equiv"
 """The only metadata key: with several, safetensors does not write the same bytes twice."""
 
+WIDTHS = (8, 16, 32, 64)
+INTEGERS = (*(f"int{width}" for width in WIDTHS), *(f"uint{width}" for width in WIDTHS))
+PORTABLE = (*INTEGERS, "bool", "bfloat16", "float16", "float32", "float64", "complex64")
+"""dtypes that safetensors both writes from numpy and reads into it; others are stored as bytes, with their name."""
+
 
 @dataclass(frozen=True)
 class TensorFile:
@@ -42,8 +47,12 @@ def write_tensors(path: Path, arrays: Mapping[str, Array], about: Mapping[str, A
     """Write `arrays` and `about` to `path` atomically; equal input gives equal bytes."""
     contiguous = {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()}
     content: dict[str, Any] = {"names": list(contiguous), "about": dict(about)}
+    as_bytes = {name: array.dtype.name for name, array in contiguous.items() if array.dtype.name not in PORTABLE}
+    if as_bytes:
+        content["as_bytes"] = as_bytes
     content["sha256"] = _seal(contiguous, content)
-    write_bytes(path, save(contiguous, metadata={METADATA_KEY: json.dumps(content, sort_keys=True)}))
+    stored = {name: _to_bytes(array) if name in as_bytes else array for name, array in contiguous.items()}
+    write_bytes(path, save(stored, metadata={METADATA_KEY: json.dumps(content, sort_keys=True)}))
 
 
 def read_tensors(path: Path) -> TensorFile:
@@ -59,16 +68,27 @@ def read_tensors(path: Path) -> TensorFile:
     except (OSError, SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise DamagedFile(f"cannot be read: {error}") from error
     if METADATA_KEY not in metadata:
+        if any('"sha256"' in value for value in metadata.values()):
+            raise DamagedFile("its metadata cannot be read: the seal stands under another name")
         return TensorFile(arrays, {}, is_sealed=False)
     try:
         content = json.loads(metadata[METADATA_KEY])
         ordered = {name: arrays[name] for name in content["names"]}
+        ordered |= {name: _from_bytes(ordered[name], dtype) for name, dtype in content.get("as_bytes", {}).items()}
         seal, about = content.pop("sha256"), content["about"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedFile(f"its metadata cannot be read: {error}") from error
     if len(ordered) != len(arrays) or _seal(ordered, content) != seal:
         raise DamagedFile("its content differs from its SHA-256: it was changed after it was written")
     return TensorFile(ordered, about, is_sealed=True)
+
+
+def _to_bytes(array: Array) -> Array:
+    return array.reshape(*array.shape, 1).view(np.uint8)
+
+
+def _from_bytes(array: Array, dtype: str) -> Array:
+    return array.view(np.dtype(dtype)).reshape(array.shape[:-1])
 
 
 def _seal(arrays: Mapping[str, Array], content: Mapping[str, Any]) -> str:

@@ -32,9 +32,9 @@ class ToleranceFile:
     everywhere: Mapping[str, Tolerance] = field(default_factory=dict)
     by_suite: Mapping[str, Mapping[str, Tolerance]] = field(default_factory=dict)
 
-    def for_suite(self, name: str) -> Mapping[str, Tolerance]:
-        """Return key pattern -> Tolerance for the suite `name`."""
-        return {**self.everywhere, **self.by_suite.get(name, {})}
+    def for_suite(self, name: str) -> Sequence[Mapping[str, Tolerance]]:
+        """Return what holds for the suite `name`, the strongest first, each key pattern -> Tolerance."""
+        return self.by_suite.get(name, {}), self.everywhere
 
 
 def read_tolerance_file(path: Path, *, suites: Sequence[str]) -> ToleranceFile:
@@ -70,7 +70,7 @@ def read_tolerance_file(path: Path, *, suites: Sequence[str]) -> ToleranceFile:
     problems += _value_problems(document)
     problems += [
         f"suite.{name}: no such suite; {choices_text(name, suites)}"
-        for name in document.get("suite", {})
+        for name in _named(document.get("suite"))
         if name not in suites
     ]
     if problems:
@@ -82,6 +82,10 @@ def read_tolerance_file(path: Path, *, suites: Sequence[str]) -> ToleranceFile:
             for name, rules in parsed.suite.items()
         },
     )
+
+
+def _named(section: object) -> list[str]:
+    return list(section) if isinstance(section, dict) else []
 
 
 def _path(location: Sequence[object]) -> str:
@@ -102,10 +106,12 @@ def _value_problems(document: Mapping[str, object]) -> list[str]:
         if not isinstance(rule, dict):
             continue
         numbers = {part: rule.get(part) for part in ("rtol", "atol")}
-        real = {part: float(v) for part, v in numbers.items() if isinstance(v, int | float) and not isinstance(v, bool)}
+        real = {part: v for part, v in numbers.items() if isinstance(v, int | float) and not isinstance(v, bool)}
         problems += [f"{_path(path)}.{text}" for text in tolerance_problems(real.get("rtol"), real.get("atol"))]
         if all(value is None for value in numbers.values()):
             problems.append(f"{_path(path)}: neither rtol nor atol is given")
+        if isinstance(why := rule.get("why"), str) and why and not why.strip():
+            problems.append(f"{_path(path)}.why: blank; every tolerance has a reason")
     return problems
 
 

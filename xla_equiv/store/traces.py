@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from xla_equiv.store.atomic import write_bytes
+from xla_equiv.store.report import to_json
 from xla_equiv.store.tensors import DamagedFile, TensorFile, read_tensors, write_tensors
 from xla_equiv.values.errors import TraceError
 from xla_equiv.values.trace import Array, Entry, RunFacts, Trace
@@ -23,7 +24,7 @@ def write_step(folder: Path, step: int, arrays: Mapping[str, Array]) -> None:
 
 def write_facts(folder: Path, facts: RunFacts) -> None:
     """Save the facts of the run, which completes the trace."""
-    write_bytes(folder / FACTS_FILE, FACTS.dump_json(facts, indent=1))
+    write_bytes(folder / FACTS_FILE, to_json(FACTS.dump_python(facts, mode="json")).encode())
 
 
 def is_complete(folder: Path) -> bool:

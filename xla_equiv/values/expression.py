@@ -8,6 +8,7 @@ from xla_equiv.values.errors import SelectionError
 TOKEN = re.compile(r"\s*([()]|[^\s()]+)")
 
 Predicate = Callable[[str], bool]
+Parse = Callable[[list[str], str], tuple[Predicate, list[str]]]
 
 
 def compile_expression(text: str) -> Predicate:
@@ -27,19 +28,23 @@ def compile_expression(text: str) -> Predicate:
 
 
 def _either(tokens: list[str], text: str) -> tuple[Predicate, list[str]]:
-    one, rest = _both(tokens, text)
-    if rest and rest[0] == "or":
-        other, rest = _either(rest[1:], text)
-        return (lambda name: one(name) or other(name)), rest
-    return one, rest
+    parts, rest = _chain("or", _both, tokens, text)
+    return (lambda name: any(part(name) for part in parts)), rest
 
 
 def _both(tokens: list[str], text: str) -> tuple[Predicate, list[str]]:
-    one, rest = _single(tokens, text)
-    if rest and rest[0] == "and":
-        other, rest = _both(rest[1:], text)
-        return (lambda name: one(name) and other(name)), rest
-    return one, rest
+    parts, rest = _chain("and", _single, tokens, text)
+    return (lambda name: all(part(name) for part in parts)), rest
+
+
+def _chain(word: str, parse: Parse, tokens: list[str], text: str) -> tuple[list[Predicate], list[str]]:
+    """Return what `parse` makes of the parts that `word` joins at the head of `tokens`, and the tokens left."""
+    first, rest = parse(tokens, text)
+    parts = [first]
+    while rest and rest[0] == word:
+        part, rest = parse(rest[1:], text)
+        parts.append(part)
+    return parts, rest
 
 
 def _single(tokens: list[str], text: str) -> tuple[Predicate, list[str]]:

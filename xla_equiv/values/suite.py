@@ -146,6 +146,8 @@ class Suite:
             for name in getattr(self, kind)
             if name not in self.cases
         ]
+        if not self.cases:
+            problems.append("case: empty; there is nothing to train")
         if not self.candidates:
             problems.append("candidates: empty; there is nothing to compare with the reference")
         labels = [label(case, variant) for case in self.cases for variant in (self.reference, *self.candidates)]

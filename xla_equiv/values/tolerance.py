@@ -1,12 +1,13 @@
 """Tolerances, the four levels that may set them, and which level decides."""
 
 import enum
-import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xla_equiv.values.errors import ToleranceError
+from xla_equiv.values.errors import ToleranceError, choices_text
 from xla_equiv.values.patterns import most_specific
+from xla_equiv.values.verdict import ComparisonKind
 
 
 class Level(str, enum.Enum):
@@ -16,6 +17,9 @@ class Level(str, enum.Enum):
     FILE = "tolerance file"
     SUITE = "suite"
     DEFAULT = "project default"
+
+
+KINDS = [kind.value for kind in ComparisonKind]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +34,8 @@ class Tolerance:
         equal_nonfinite: accept NaN and inf that are the same on both sides, element by element.
 
     Raises:
-        ToleranceError: a part is negative, NaN or infinite, both are None, or `why` is empty.
+        ToleranceError: a part is negative, NaN or infinite, both are None, `why` is empty, or a
+            comparison in `only` does not exist.
     """
 
     rtol: float | None = None
@@ -45,6 +50,7 @@ class Tolerance:
             problems.append("why: empty; every tolerance has a reason")
         if self.rtol is None and self.atol is None:
             problems.append("neither rtol nor atol is given")
+        problems += [f"only: there is no comparison {kind!r}; {choices_text(kind, KINDS)}" for kind in self.only if kind not in KINDS]
         if problems:
             raise ToleranceError("a tolerance is impossible", problems=problems)
 
@@ -54,8 +60,12 @@ def tolerance_problems(rtol: float | None, atol: float | None) -> list[str]:
     return [
         f"{name}: {value!r} is not a finite number of at least 0"
         for name, value in (("rtol", rtol), ("atol", atol))
-        if value is not None and not (math.isfinite(value) and value >= 0)
+        if value is not None and not _is_tolerable(value)
     ]
+
+
+def _is_tolerable(value: object) -> bool:
+    return isinstance(value, (int, float)) and 0 <= value <= sys.float_info.max
 
 
 @dataclass(frozen=True)

@@ -151,8 +151,12 @@ class Comparison:
 
     @property
     def worst_group(self) -> KeyGroup | None:
-        """Return the group that used the most of its tolerance."""
-        return max(self.groups, key=lambda group: (group.status.gravity, group.measurement.margin), default=None)
+        """Return the group that used the most of its tolerance; of equals, the one that was first outside."""
+
+        def rank(group: KeyGroup) -> tuple[int, float, int]:
+            return group.status.gravity, group.measurement.margin, -group.first_outside
+
+        return max(self.groups, key=rank, default=None)
 
 
 class Expectation(str, enum.Enum):

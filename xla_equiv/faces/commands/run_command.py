@@ -12,6 +12,7 @@ import click
 from xla_equiv.execute.backends import find_backend
 from xla_equiv.execute.environment import check_pair
 from xla_equiv.execute.session import Session
+from xla_equiv.execute.suite_files import suite_paths
 from xla_equiv.faces.build_report import build_report
 from xla_equiv.faces.options import golden_option, suites_option, tolerance_options, tolerance_overrides
 from xla_equiv.faces.progress import progress
@@ -20,7 +21,7 @@ from xla_equiv.faces.terminal import render_terminal, wants_colour
 from xla_equiv.store.golden_life import unused_goldens
 from xla_equiv.store.report import Report, write_report
 from xla_equiv.store.runs import choose_run_folder
-from xla_equiv.values.errors import Interrupted, SelectionError
+from xla_equiv.values.errors import Interrupted, OutputError, SelectionError
 from xla_equiv.values.plan import Test, expand
 from xla_equiv.values.verdict import EXIT_EQUIVALENT, EXIT_GOLDEN, exit_code
 
@@ -60,7 +61,7 @@ def command(
     its golden (regression, anchor). Nothing is ever written to the goldens.
     """
     chosen = select(suites_folder, names, expression=expression, backends=backends, is_full=is_full)
-    overrides = tolerance_overrides(rtol, atol, tolerance_path, suites=[one.name for one in chosen.suites])
+    overrides = tolerance_overrides(rtol, atol, tolerance_path, suites=[path.stem for path in suite_paths(suites_folder)])
     check_pair({test.variant.backend for test in chosen.tests})
     folder = choose_run_folder(out)
     session = Session(folder=folder, goldens=golden_folder, overrides=overrides, repeat=repeat)
@@ -75,9 +76,11 @@ def command(
         options=_options(names, expression, backends, rtol, atol, tolerance_path, repeat),
         notes=[f"the golden {path} is used by no test" for path in unused],
     )
-    _write(report, folder.report, json_path)
+    unwritten = _write(report, folder.report, json_path)
     colour = wants_colour(is_terminal=sys.stdout.isatty(), environment=os.environ)
     click.echo(render_terminal(report, colour=colour))
+    if unwritten:
+        raise unwritten
     if interrupted:
         missing = len(chosen.tests) - len(ended)
         raise Interrupted(f"interrupted: {missing} of {len(chosen.tests)} tests did not end", next=f"xla-equiv report {folder.path}")
@@ -147,7 +150,13 @@ def _options(
     return {name: text for name, text in given.items() if text}
 
 
-def _write(report: Report, *paths: Path | None) -> None:
+def _write(report: Report, *paths: Path | None) -> OutputError | None:
+    """Write `report` to `paths`; return the first error, to be raised once the report has been shown."""
+    errors = []
     for path in paths:
-        if path is not None:
-            write_report(report, path)
+        try:
+            if path is not None:
+                write_report(report, path)
+        except OutputError as error:
+            errors.append(error)
+    return errors[0] if errors else None

@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Runs the variants on a TPU. On a machine without one they are UNVERIFIED, and the run is not green.
+#
+#   bash ci/run-tpu-suites.sh [ARGUMENT OF xla-equiv run]...
+set -euo pipefail
+XLA_EQUIV_EXTRAS="${XLA_EQUIV_EXTRAS:-dev tpu}" \
+    exec bash "$(dirname "${BASH_SOURCE[0]}")/run-default-suites.sh" --backend xla:tpu "$@"

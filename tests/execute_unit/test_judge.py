@@ -1,0 +1,209 @@
+"""From saved traces and goldens to verdicts."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from xla_equiv import Case, ExpectedFailure, Suite, Tolerance, Variant
+from xla_equiv.execute.judge import Evidence, judge
+from xla_equiv.execute.outcome import Ending, Outcome
+from xla_equiv.store.golden import Golden, read_golden
+from xla_equiv.store.golden_life import accept, propose
+from xla_equiv.treatments import LoopedAccumulation
+from xla_equiv.values.plan import NamedSuite, Test, expand
+from xla_equiv.values.tolerance import Level
+from xla_equiv.values.trace import Array, InputDigest, RunFacts, Trace, memory_trace
+from xla_equiv.values.verdict import ComparisonKind, Expectation, Status, Verdict
+
+DONE = Outcome(ending=Ending.DONE, log="0.txt")
+
+
+def nothing(*arguments: Any) -> Any:
+    return None
+
+
+def made_tests(**changes: Any) -> tuple[Test, Test]:
+    """Return the reference and the one candidate of a suite."""
+    case = Case(build=nothing, batch=nothing, loss=nothing, optimizer=nothing, steps=3, micro_batches=4)
+    variants = [Variant("loop", backend=backend, treatments=[LoopedAccumulation()]) for backend in ("cpu", "xla:cpu")]
+    suite = Suite(case=case, reference=variants[0], candidates=variants[1:], **changes)
+    reference, candidate = expand([NamedSuite("mlp", "suites/mlp.py", "everything", "A suite.", suite)])
+    return reference, candidate
+
+
+def arrays() -> dict[tuple[int, str], Array]:
+    generator = np.random.default_rng(0)
+    keys = ("loss", "grad/a", "param/a")
+    return {(step, key): generator.normal(size=(2, 3)).astype(np.float32) for step in (1, 2, 3) for key in keys}
+
+
+def trace(test: Test, recorded: dict[tuple[int, str], Array] | None = None, **facts: Any) -> Trace:
+    parts: dict[str, Any] = {
+        "provenance": {"backend": test.variant.backend, "device_class": test.variant.backend.replace(":", "-")},
+        "settings": {"seed": "0"},
+        "inputs": {f"batch/{step}/0/0": InputDigest("float32", (2,), str(step), (1.0, 1.0, 0.5)) for step in (1, 2, 3)},
+    }
+    return memory_trace(RunFacts(test=test.id, steps=3, **{**parts, **facts}), recorded or arrays())
+
+
+def golden(root: Path, test: Test, *, reruns: int = 1) -> tuple[Golden, Path]:
+    verdict = Verdict(test=test.id, status=Status.NOGOLDEN)
+    one = propose(test, verdict, trace(test), root, reruns=reruns)
+    accept(one, why="first", run="r")
+    return reread(one.path, test), one.path
+
+
+def reread(path: Path, test: Test) -> Golden:
+    found = read_golden(path, test.id)
+    assert found is not None
+    return found
+
+
+def evidence(test: Test, recorded: Trace | None, **parts: Any) -> Evidence:
+    return Evidence(test=test, outcome=parts.pop("outcome", DONE), trace=recorded, **parts)
+
+
+def judged(root: Path, recorded: Trace, overrides: Any = (), edit: float = 0.0) -> Verdict:
+    """Judge a run of the reference against its golden, one gradient element of which another tool has scaled."""
+    test = made_tests()[0]
+    found, path = golden(root, test)
+    if edit:
+        tensors = load_file(path)
+        tensors["3/grad/a"][1, 2] *= 1 + edit
+        save_file(tensors, path)
+        found = reread(path, test)
+    one = evidence(test, recorded, golden=found, golden_path=path)
+    return judge(one, one, overrides)
+
+
+def test_a_run_meets_the_golden_that_it_was_accepted_as(tmp_path: Path) -> None:
+    verdict = judged(tmp_path, trace(made_tests()[0]))
+    (comparison,) = verdict.comparisons
+    assert (verdict.status, comparison.kind, comparison.compared) == (Status.EXACT, ComparisonKind.ANCHOR, 6)
+
+
+def test_one_element_of_a_golden_edited_by_another_tool_is_named(tmp_path: Path) -> None:
+    verdict = judged(tmp_path, trace(made_tests()[0]), edit=1e-3)
+    (comparison,) = verdict.comparisons
+    (finding,) = comparison.findings
+    assert (verdict.status, finding.key, finding.step) == (Status.OUTSIDE, "grad/a", 3)
+    assert finding.measurement is not None
+    assert (finding.measurement.index, finding.measurement.outside) == ((1, 2), 1)
+    assert "the golden was edited by another tool: it carries no seal" in comparison.likely
+
+
+def test_the_command_line_can_let_it_pass_and_is_named(tmp_path: Path) -> None:
+    overrides = ((Level.COMMAND_LINE, {"*": Tolerance(rtol=1e-2, why="given on the command line")}),)
+    verdict = judged(tmp_path, trace(made_tests()[0]), overrides, edit=1e-3)
+    group = next(group for group in verdict.comparisons[0].groups if group.group == "grad/*")
+    assert (verdict.status, group.status) == (Status.WITHIN, Status.WITHIN)
+    assert group.decided_by == ("rtol command line [*]; atol project default [float32]",)
+
+
+def test_a_changed_case_makes_the_golden_stale(tmp_path: Path) -> None:
+    test = made_tests()[0]
+    batch = {"batch/1/0/0": InputDigest("float32", (2,), "x", (9.0, 9.0, 0.5))}
+    assert judged(tmp_path / "a", trace(test, settings={"seed": "1"})).status is Status.STALE
+    assert judged(tmp_path / "b", trace(test, inputs=batch)).status is Status.STALE
+
+
+def test_a_missing_golden_is_no_agreement() -> None:
+    reference = made_tests()[0]
+    one = evidence(reference, trace(reference))
+    assert judge(one, one, ()).status is Status.NOGOLDEN
+
+
+def against_reference(recorded: Trace | None, *, change: Any = None, **options: Any) -> Verdict:
+    """Judge a candidate against a reference; neither has a golden, and the missing one is left out."""
+    reference, candidate = made_tests(**options.pop("suite", {}))
+    one = evidence(reference, trace(reference, change) if recorded else None, outcome=options.pop("reference", DONE))
+    return judge(evidence(candidate, recorded, **options), one, ())
+
+
+def test_a_candidate_is_compared_with_its_reference_first() -> None:
+    verdict = against_reference(trace(made_tests()[1]))
+    assert [(one.kind, one.status) for one in verdict.comparisons] == [
+        (ComparisonKind.EQUIVALENCE, Status.EXACT),
+        (ComparisonKind.REGRESSION, Status.NOGOLDEN),
+    ]
+
+
+def test_other_inputs_are_found_before_other_numbers() -> None:
+    inputs = {**trace(made_tests()[1]).facts.inputs, "batch/2/0/0": InputDigest("float32", (2,), "x", (1.0, 1.0, 0.5))}
+    verdict = against_reference(trace(made_tests()[1], inputs=inputs))
+    assert verdict.status is Status.OUTSIDE
+    assert verdict.comparisons[0].findings[0].key == "input/batch/2/0/0"
+
+
+def test_a_treatment_without_proof_is_never_green() -> None:
+    verdict = against_reference(trace(made_tests()[1], unproven=("no while in the graph",)))
+    assert (verdict.status, verdict.what) == (Status.UNPROVEN, "no while in the graph")
+
+
+def test_a_repeat_that_differs_in_one_bit_is_unstable() -> None:
+    test, other = made_tests()[1], arrays()
+    other[2, "grad/a"][0, 1] = np.nextafter(other[2, "grad/a"][0, 1], np.float32(9))
+    same = trace(test, arrays())
+    assert against_reference(trace(test), repeats=[same]).status is Status.NOGOLDEN
+    verdict = against_reference(trace(test), repeats=[same, trace(test, other)])
+    assert (verdict.status, verdict.what) == (Status.UNSTABLE, "grad/a at step 2 differs between the first run and repeat 3")
+    fewer = {place: array for place, array in arrays().items() if place[0] < 3}
+    assert against_reference(trace(test), repeats=[trace(test, fewer)]).status is Status.UNSTABLE
+
+
+@pytest.mark.parametrize(
+    ("ending", "status"),
+    [
+        (Ending.ABSENT, Status.UNVERIFIED),
+        (Ending.RAISED, Status.CRASHED),
+        (Ending.DIED, Status.CRASHED),
+        (Ending.NO_OUTPUT, Status.CRASHED),
+        (Ending.HUNG, Status.TIMEOUT),
+    ],
+)
+def test_a_run_that_did_not_end_has_the_status_of_its_ending(ending: Ending, status: Status) -> None:
+    reference, candidate = made_tests()
+    ended = Outcome(ending=ending, what="the reason", remedy="the remedy", attempts=2, first_failure="before")
+    verdict = judge(evidence(candidate, None, outcome=ended), evidence(reference, trace(reference)), ())
+    assert (verdict.status, verdict.what, verdict.remedy) == (status, "the reason", "the remedy")
+    assert (verdict.attempts, verdict.first_failure, verdict.comparisons) == (2, "before", ())
+
+
+def test_a_candidate_without_a_reference_is_not_judged() -> None:
+    reference, candidate = made_tests()
+    hung = evidence(reference, None, outcome=Outcome(ending=Ending.HUNG, what="stopped after 300 s"))
+    verdict = judge(evidence(candidate, trace(candidate)), hung, ())
+    assert verdict.status is Status.TIMEOUT
+    assert "its reference loop[cpu] ended as TIMEOUT: stopped after 300 s" in verdict.what
+
+
+FAULT = ExpectedFailure(test="loop[xla:cpu]", status=Status.OUTSIDE, keys="param/*", why="known")
+
+
+@pytest.mark.parametrize(
+    ("bad", "expectation"),
+    [
+        ({"param/a"}, Expectation.MET),
+        (set(), Expectation.NOT_MET),
+        ({"param/a", "grad/a"}, Expectation.NONE),
+        ({"grad/a"}, Expectation.NONE),
+    ],
+)
+def test_a_known_failure_excuses_its_own_keys_only(bad: set[str], expectation: Expectation) -> None:
+    changed = {(step, key): 2 * array if key in bad else array for (step, key), array in arrays().items()}
+    verdict = against_reference(trace(made_tests()[1], changed), suite={"expected_failures": [FAULT]})
+    assert verdict.expectation is expectation
+    assert verdict.is_green is (expectation is Expectation.MET)
+
+
+def test_a_known_crash_is_known_by_its_text() -> None:
+    fault = dataclasses.replace(FAULT, status=Status.CRASHED, keys="*", raises="TypeError")
+    reference, candidate = made_tests(expected_failures=[fault])
+    for what, expectation in (("TypeError: no", Expectation.MET), ("ValueError: no", Expectation.NONE)):
+        ended = Outcome(ending=Ending.RAISED, what=what)
+        verdict = judge(evidence(candidate, None, outcome=ended), evidence(reference, trace(reference)), ())
+        assert verdict.expectation is expectation

@@ -1,0 +1,28 @@
+"""Projects that tests share, because recording a golden costs a training."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from project import Project
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Callable[..., Project]:
+    """Return what makes a project with the suites that are named."""
+    return lambda *names: Project(tmp_path / "project", *names)
+
+
+@pytest.fixture(scope="session")
+def accepted_project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Return a project with the suite `tiny`, its goldens, and the run that they come from."""
+    project = Project(tmp_path_factory.mktemp("accepted"), "tiny")
+    assert project.xla_equiv("run", "--out", "run").code == 4
+    assert project.xla_equiv("golden", "accept", "run", "--why", "a test").code == 0
+    return project
+
+
+@pytest.fixture
+def accepted(accepted_project: Project, tmp_path: Path) -> Project:
+    """Return a copy of the project with goldens, to be damaged."""
+    return accepted_project.copy(tmp_path / "project")
