@@ -1,6 +1,7 @@
 """From saved traces and goldens to verdicts."""
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -117,11 +118,10 @@ def test_a_missing_golden_is_no_agreement() -> None:
     assert judge(one, one, ()).status is Status.NOGOLDEN
 
 
-def against_reference(recorded: Trace | None, *, change: Any = None, **options: Any) -> Verdict:
-    """Judge a candidate against a reference; neither has a golden, and the missing one is left out."""
-    reference, candidate = made_tests(**options.pop("suite", {}))
-    one = evidence(reference, trace(reference, change) if recorded else None, outcome=options.pop("reference", DONE))
-    return judge(evidence(candidate, recorded, **options), one, ())
+def against_reference(recorded: Trace, *, repeats: Sequence[Trace] = (), **suite: Any) -> Verdict:
+    """Judge a run of the candidate against one of the reference; neither has a golden."""
+    reference, candidate = made_tests(**suite)
+    return judge(evidence(candidate, recorded, repeats=repeats), evidence(reference, trace(reference)), ())
 
 
 def test_a_candidate_is_compared_with_its_reference_first() -> None:
@@ -195,7 +195,7 @@ FAULT = ExpectedFailure(test="loop[xla:cpu]", status=Status.OUTSIDE, keys="param
 )
 def test_a_known_failure_excuses_its_own_keys_only(bad: set[str], expectation: Expectation) -> None:
     changed = {(step, key): 2 * array if key in bad else array for (step, key), array in arrays().items()}
-    verdict = against_reference(trace(made_tests()[1], changed), suite={"expected_failures": [FAULT]})
+    verdict = against_reference(trace(made_tests()[1], changed), expected_failures=[FAULT])
     assert verdict.expectation is expectation
     assert verdict.is_green is (expectation is Expectation.MET)
 

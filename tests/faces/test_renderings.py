@@ -20,7 +20,7 @@ def test_the_terminal_shows_facts_failures_table_and_counts_in_this_order(full_r
             "options   suites mlp\n",
             "\nCRASHED: mlp::crashed[xla:cpu] ",
             "\nOUTSIDE: mlp::outside[xla:cpu] ",
-            "off golden\n",
+            "off golden    change\n",
             "expected  mlp::outside[xla:cpu] is OUTSIDE: carried tensors come back in reverse order",
             "skipped   UNVERIFIED mlp::unverified[xla:cpu]: no TPU: /dev/accel* is absent; next: set PJRT_DEVICE=TPU",
             "published mlp::met[cpu] meets the table of 2.6: 148 values, used 12 % of the tolerance",

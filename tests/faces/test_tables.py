@@ -41,9 +41,9 @@ def test_failures_come_first_then_skips_then_the_rest_by_margin(full_report: Rep
 def test_a_row_names_the_worst_place_and_the_distance_from_the_golden(full_report: Report) -> None:
     rows = {(row.variant, row.status): row.cells for row in closing_rows(full_report.verdicts)}
     key = "grad/blocks.3.attn.qkv.weight"
-    assert rows["met[cpu]", ". WITHIN"] == ("mlp", "met[cpu]", ". WITHIN", "60 %", "-", key, "60 %")
-    assert rows["outside[xla:cpu]", "x OUTSIDE"][3:] == ("2136 %", "3", key, "-")
-    assert rows["crashed[xla:cpu]", "! CRASHED"][3:] == ("-", "-", "-", "-")
+    assert rows["met[cpu]", ". WITHIN"] == ("mlp", "met[cpu]", ". WITHIN", "60 %", "-", key, "60 %", "-")
+    assert rows["outside[xla:cpu]", "x OUTSIDE"][3:] == ("2136 %", "3", key, "-", "-")
+    assert rows["crashed[xla:cpu]", "! CRASHED"][3:] == ("-", "-", "-", "-", "-")
     assert ("outside[xla:cpu]", "x OUTSIDE (expected)") in rows
     assert ("exact[xla:cpu]", "= EXACT (not as expected)") in rows
 
@@ -54,7 +54,15 @@ def test_without_a_golden_the_row_still_shows_the_equivalence(
     golden = make_comparison(Status.NOGOLDEN, kind=ComparisonKind.REGRESSION, against="golden")
     golden = replace(golden, findings=(Finding(status=Status.NOGOLDEN, what="there is no golden"),))
     verdict = replace(make_verdict(Status.NOGOLDEN), comparisons=(make_comparison(Status.WITHIN), golden))
-    assert closing_rows([verdict])[0].cells[3:] == ("12 %", "-", "grad/blocks.3.attn.qkv.weight", "-")
+    assert closing_rows([verdict])[0].cells[3:] == ("12 %", "-", "grad/blocks.3.attn.qkv.weight", "-", "-")
+
+
+def test_the_change_is_what_equivalence_uses_more_than_when_the_golden_was_accepted(
+    make_verdict: Make, make_comparison: Callable[..., Comparison]
+) -> None:
+    equivalence = make_comparison(Status.WITHIN, kind=ComparisonKind.EQUIVALENCE)
+    verdict = replace(make_verdict(Status.WITHIN), comparisons=(equivalence,), accepted_margin=0.05)
+    assert closing_rows([verdict])[0].cells[-1] == "+7 %"
 
 
 def test_colour_changes_nothing_but_colour(full_report: Report) -> None:

@@ -67,7 +67,7 @@ DAMAGES = {
     "manifest truncated": (MANIFEST, truncate(0.5), ""),
     "manifest of another test": (MANIFEST, put_other, "belongs to another test"),
     "manifest of another format": (MANIFEST, replace("format = 1", "format = 99"), "has format 99"),
-    "manifest with another loss": (MANIFEST, replace('losses = [\n    "1', 'losses = [\n    "2'), "its losses differ"),
+    "manifest with another loss": (MANIFEST, replace('losses = [\n    "0.', 'losses = [\n    "1.'), "its losses differ"),
     "manifest with a stray entry": (MANIFEST, replace("format = 1", "format = 1\ncolour = 3"), "colour: "),
 }
 

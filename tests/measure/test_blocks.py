@@ -51,6 +51,12 @@ def test_one_bad_element_of_a_large_tensor_is_found(place: int, offset: int) -> 
     assert (found.outside, found.margin, found.index) == (1, 2.0, (place % reference.size,))
 
 
+def test_equal_values_that_are_not_finite_do_not_move_the_index_of_the_worst() -> None:
+    reference, candidate = np.array([1.0, 1.0, math.nan, 1.0]), np.array([1.0, 9.0, math.nan, 1.5])
+    found = in_blocks(2, reference, candidate, tolerance(1.0, equal_nonfinite=True))
+    assert (found["index"], found["margin"], found["outside"]) == ("(1,)", "8.0", "1")
+
+
 def test_large_integers_are_told_apart_in_every_block() -> None:
     reference = np.full(10, 2**60)
     candidate = reference.copy()

@@ -1,6 +1,7 @@
 """From saved traces and goldens to verdicts. Pure numpy: repeatable at any time, without a device."""
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -189,9 +190,14 @@ def _verdict(evidence: Evidence, status: Status, *, what: str, comparisons: tupl
         first_failure=outcome.first_failure,
         log=f"logs/{outcome.log}" if outcome.log else "",
         notes=facts.notes,
+        accepted_margin=_accepted_margin(evidence.golden),
         compile_s=facts.compile_s,
         run_s=facts.run_s,
     )
+
+
+def _accepted_margin(golden: Golden | None) -> float:
+    return math.nan if golden is None or golden.manifest.margin is None else golden.manifest.margin
 
 
 def _expected(test: Test, verdict: Verdict) -> Verdict:

@@ -11,7 +11,8 @@ from xla_equiv.execute.judge import Evidence, judge
 from xla_equiv.execute.lane import Lane, OnStep, Run
 from xla_equiv.execute.outcome import Ending, Outcome, read_outcome, write_outcome
 from xla_equiv.execute.runner import Runner
-from xla_equiv.store.golden import Golden, golden_path, read_golden
+from xla_equiv.store.golden import Golden, golden_files, golden_path, read_golden
+from xla_equiv.store.golden_life import is_golden_of
 from xla_equiv.store.runs import RunFolder
 from xla_equiv.store.traces import is_complete, read_trace
 from xla_equiv.values.errors import GoldenError, choices_text
@@ -54,10 +55,8 @@ class Session:
         errors = []
         for test in tests:
             pattern = golden_path(self.goldens, test, find_backend(test.variant.backend).device_classes)
-            stem, _, device_class = pattern.name.rpartition("[")
-            known = pattern.parent.glob("*") if "*" in device_class else [pattern]
-            for path in known:
-                if path.name.startswith(f"{stem}[") and path.suffix == pattern.suffix:
+            for path in golden_files(self.goldens):
+                if is_golden_of(path, pattern):
                     try:
                         read_golden(path, test.id)
                     except GoldenError as error:

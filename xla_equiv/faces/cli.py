@@ -65,7 +65,7 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         click.echo(str(Interrupted("interrupted")), err=True)
         code = Interrupted.exit_code
-    except BrokenPipeError:
+    except SystemExit:  # click's way out, with code 1, when the reader of the output is gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 2
     except Exception:  # noqa: BLE001 (Python would leave with 1, which says that numbers differ)

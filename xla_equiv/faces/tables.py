@@ -41,7 +41,7 @@ COUNT_WORDS: Mapping[Status, str] = {
     Status.CRASHED: "crashed",
 }
 
-HEADERS = ("suite", "variant[backend]", "status", "margin used", "first bad step", "worst key", "off golden")
+HEADERS = ("suite", "variant[backend]", "status", "margin used", "first bad step", "worst key", "off golden", "change")
 
 PUBLISHED = "published"
 """What `Comparison.against` starts with when the other side was published elsewhere."""
@@ -60,6 +60,7 @@ class Row:
         first_bad_step: first step with a finding in any comparison; 0 for none.
         worst_key: key at which the worst comparison is at its worst; "" when all are exact.
         off_golden: share of its tolerance used against the golden; None without a golden.
+        change: by how much the share that equivalence uses has grown since the golden was accepted; None if unknown.
         verdict: what the line is about.
     """
 
@@ -70,6 +71,7 @@ class Row:
     first_bad_step: int
     worst_key: str
     off_golden: float | None
+    change: float | None
     verdict: Verdict
 
     @property
@@ -83,6 +85,7 @@ class Row:
             str(self.first_bad_step or "-"),
             self.worst_key or "-",
             "-" if self.off_golden is None else percent(self.off_golden),
+            "-" if self.change is None else f"{100 * self.change:+.2g} %",
         )
 
 
@@ -117,7 +120,7 @@ def closing_table(verdicts: Sequence[Verdict], *, colour: bool) -> str:
     """Return the closing table for a terminal; colour repeats what the status says."""
     rows = closing_rows(verdicts)
     cells = [(*row.cells[:2], _coloured(row, colour=colour), *row.cells[3:]) for row in rows]
-    alignment = ("left", "left", "left", "right", "right", "left", "right") if cells else None
+    alignment = ("left", "left", "left", "right", "right", "left", "right", "right") if cells else None
     table: str = tabulate(cells, headers=HEADERS, tablefmt="simple", disable_numparse=True, colalign=alignment)
     return table
 
@@ -170,6 +173,7 @@ def _row(verdict: Verdict) -> Row:
         first_bad_step=min((one.first_bad_step for one in verdict.comparisons if one.first_bad_step), default=0),
         worst_key=worst_place(comparison)[1] if comparison is not None and has_worst else "",
         off_golden=max(golden, default=None),
+        change=None if math.isnan(verdict.margin_change) else verdict.margin_change,
         verdict=verdict,
     )
 

@@ -101,6 +101,7 @@ def accept(acceptance: Acceptance, *, why: str, run: str, forced: str = "") -> N
         device_class=provenance["device_class"],
         steps=trace.facts.steps,
         reruns=acceptance.reruns,
+        margin=acceptance.verdict.equivalence.margin if acceptance.verdict.equivalence else None,
         losses=loss_texts(kept),
         provenance=provenance,
         settings=dict(trace.facts.settings),
@@ -140,10 +141,11 @@ def unused_goldens(root: Path, tests: Sequence[Test], device_classes: Callable[[
         device_classes: backend name -> pattern of its device classes, such as "xla-cpu" or "tpu-*".
     """
     used = [golden_path(root, test, device_classes(test.variant.backend)) for test in tests if test.skip is None]
-    return [path for path in golden_files(root) if not any(_is_of(path, pattern) for pattern in used)]
+    return [path for path in golden_files(root) if not any(is_golden_of(path, pattern) for pattern in used)]
 
 
-def _is_of(path: Path, pattern: Path) -> bool:
+def is_golden_of(path: Path, pattern: Path) -> bool:
+    """Return whether `path` is what `golden_path` names, for a device class that may end in `*`."""
     stem, _, device_class = path.name.rpartition("[")
     wanted_stem, _, wanted_class = pattern.name.rpartition("[")
     same_class = device_class == wanted_class or (

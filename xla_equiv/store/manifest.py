@@ -36,7 +36,8 @@ class JournalEntry(_Strict):
 class Manifest(_Strict):
     """What a golden is of, what it was recorded with, and who approved it why.
 
-    `losses` holds the loss of every recorded step as text at full precision. `reruns` is how many runs
+    `margin` is the share of its tolerance that equivalence with the reference used in the accepted run;
+    a reference has none. `losses` holds the loss of every recorded step as text at full precision. `reruns` is how many runs
     were bit-identical when it was accepted.
     """
 
@@ -45,6 +46,7 @@ class Manifest(_Strict):
     device_class: str
     steps: int
     reruns: int = 1
+    margin: float | None = None
     losses: list[str]
     provenance: dict[str, str]
     settings: dict[str, str]
@@ -80,7 +82,7 @@ def read_manifest(path: Path) -> Manifest:
 def write_manifest(path: Path, manifest: Manifest) -> None:
     """Write `manifest` to `path` atomically, losses one on a line, the journal last."""
     document = tomlkit.document()
-    for name, value in manifest.model_dump(exclude={"losses", "journal"}).items():
+    for name, value in manifest.model_dump(exclude={"losses", "journal"}, exclude_none=True).items():
         document[name] = value
     losses = tomlkit.array()
     losses.extend(manifest.losses)

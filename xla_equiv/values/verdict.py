@@ -184,6 +184,8 @@ class Verdict:
         log: the worker's log, relative to the run folder.
         trace: the trace, relative to the run folder.
         notes: what a reader should know.
+        accepted_margin: share of its tolerance that the equivalence comparison used when the golden was
+            accepted; NaN when there is no golden, and for a reference.
         compile_s, run_s: seconds, as in RunFacts.
     """
 
@@ -199,6 +201,7 @@ class Verdict:
     log: str = ""
     trace: str = ""
     notes: tuple[str, ...] = field(default_factory=tuple)
+    accepted_margin: float = math.nan
     compile_s: float = 0.0
     run_s: float = 0.0
 
@@ -208,6 +211,16 @@ class Verdict:
         if self.expectation is Expectation.NONE:
             return self.status.is_green
         return self.expectation is Expectation.MET
+
+    @property
+    def equivalence(self) -> Comparison | None:
+        """Return the comparison with the live reference, None for a reference and where there was none."""
+        return next((one for one in self.comparisons if one.kind is ComparisonKind.EQUIVALENCE), None)
+
+    @property
+    def margin_change(self) -> float:
+        """Return how much more of its tolerance equivalence uses than when the golden was accepted; NaN if unknown."""
+        return self.equivalence.margin - self.accepted_margin if self.equivalence else math.nan
 
     @property
     def is_skip(self) -> bool:
