@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the variants on a TPU. On a machine without one they are UNVERIFIED, and the run is not green.
+# Runs the variants on xla:tpu. On a machine without a TPU they are UNVERIFIED, and the run is not green.
 #
 #   bash ci/run-tpu-suites.sh [ARGUMENT OF xla-equiv run]...
 set -euo pipefail

@@ -58,7 +58,9 @@ def test_the_tolerance_files_of_the_documents_are_valid(tmp_path: Path) -> None:
             if {"tolerance", "suite"} & set(tomlkit.parse(block.text).unwrap()):
                 path = tmp_path / "tolerances.toml"
                 path.write_text(block.text)
-                assert read_tolerance_file(path, suites=suites).for_suite(suites[0])
+                found = read_tolerance_file(path, suites=suites)
+                assert found.everywhere
+                assert found.by_suite
                 seen += 1
     assert seen
 

@@ -76,7 +76,7 @@ def test_a_green_group_is_within_when_one_member_is() -> None:
     found = compare(BASE, {**BASE, (1, "loss"): [1.0, 2.001]})
     assert {group.group: group.status for group in found.groups}["loss"] is Status.WITHIN
     assert found.status is Status.WITHIN
-    assert found.first_bad_step == 0
+    assert {found.first_bad_step, *(group.first_outside for group in found.groups)} == {0}
 
 
 def test_the_gravest_finding_or_group_is_the_status() -> None:

@@ -8,6 +8,9 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
+THREADS = torch.get_num_threads()
+"""How many threads the process began with."""
+
 
 def stream_seed(seed: int, *place: int | str) -> int:
     """Return a seed for one draw: a 32-bit hash of the run's seed and the draw's place."""
@@ -26,6 +29,8 @@ def reset_process(seed: int) -> None:
     """Set the global state that a suite could have changed back to its default, and seed every generator."""
     torch.set_default_dtype(torch.float32)
     torch.set_grad_enabled(True)
+    torch.set_num_threads(THREADS)
+    torch.set_flush_denormal(False)
     torch.use_deterministic_algorithms(False)
     torch.set_float32_matmul_precision("highest")
     torch.autograd.set_detect_anomaly(False)

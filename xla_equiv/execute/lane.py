@@ -24,6 +24,11 @@ def group_of(test: Test) -> Group:
     return (variant.interpreter, variant.backend, tuple(sorted(variant.env.items())))
 
 
+def group_backend(group: Group) -> str:
+    """Return the name of the backend of `group`."""
+    return group[1]
+
+
 @dataclass(frozen=True)
 class Run:
     """One execution of one test; `repeat` counts from 1."""

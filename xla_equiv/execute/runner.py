@@ -5,7 +5,8 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 
-from xla_equiv.execute.lane import Group, Lane, OnStep, Run, group_of
+from xla_equiv.execute.backends import find_backend
+from xla_equiv.execute.lane import Group, Lane, OnStep, Run, group_backend, group_of
 from xla_equiv.execute.outcome import Ending, Outcome
 from xla_equiv.store.runs import RunFolder
 
@@ -53,6 +54,8 @@ class Runner:
                     outcome = lane.run(run)
                     if outcome.ending is Ending.DONE or not lane.is_stopped:  # what was killed has not ended
                         self._on_end(run, outcome)
+                if find_backend(group_backend(group)).is_exclusive:
+                    lane.close()
                 with self._lock:
                     self._serving[group] -= 1
         finally:
@@ -60,12 +63,19 @@ class Runner:
 
     def _choose_group(self) -> Group | None:
         with self._lock:
-            waiting = {group: len(queue) for group, queue in self._queues.items() if queue}
+            waiting = {group: len(queue) for group, queue in self._queues.items() if queue and not self._is_taken(group)}
             if not waiting:
                 return None
             group = max(waiting, key=lambda g: waiting[g] / (1 + self._serving[g]))
             self._serving[group] += 1
             return group
+
+    def _is_taken(self, group: Group) -> bool:
+        """Return whether another lane has the device of `group`, which only one process can have."""
+        backend = group_backend(group)
+        if not find_backend(backend).is_exclusive:
+            return False
+        return any(count for other, count in self._serving.items() if group_backend(other) == backend)
 
     def _next_run(self, group: Group) -> Run | None:
         with self._lock:

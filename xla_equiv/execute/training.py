@@ -1,7 +1,7 @@
 """The one training loop that every variant runs."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -120,8 +120,8 @@ class Training:
         device: torch.device,
     ) -> tuple[Tensor, ...]:
         def sync() -> None:
-            gradients = [p.grad for p in model.parameters() if p.grad is not None]
-            self._sync([*self.recorder.kept, *gradients])
+            held = [*self.recorder.kept, *_held(model, optimizer), *carried]
+            self._sync([tensor for tensor in held if tensor.device == device])
 
         optimizer.zero_grad(set_to_none=True)
         if self.case.before_accumulation:
@@ -133,8 +133,8 @@ class Training:
         outputs = treatment.accumulate(model, inputs)
         self._keep(step, model, outputs)
         optimizer.step()
-        sync()
         carried = tuple(tensor.detach() for tensor in outputs.carried)
+        sync()
         self.recorder.write_step(step, model, optimizer, carried)
         return carried
 
@@ -165,6 +165,16 @@ class Training:
             for treatment in self.test.variant.treatments
         ]
         return tuple(reason for reason in reasons if reason)
+
+
+def _held(model: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[Tensor]:
+    """Yield everything that a step changes: what the device still has to compute of it tells its graph from others."""
+    for parameter in model.parameters():
+        yield parameter
+        if parameter.grad is not None:
+            yield parameter.grad
+        yield from (value for value in optimizer.state.get(parameter, {}).values() if isinstance(value, Tensor))
+    yield from model.buffers()
 
 
 def _settings(case: Case, optimizer: torch.optim.Optimizer) -> dict[str, str]:

@@ -68,7 +68,7 @@ class SuiteFile(pytest.File):
         run = run_of(self.config)
         for test in run.tests(self.path):
             item: SuiteItem = SuiteItem.from_parent(self, name=test.id, test=test)
-            item.add_marker(pytest.mark.xdist_group(test.named.name))
+            item.add_marker(pytest.mark.xdist_group(run.schedule_group(test)))
             yield item
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> Any:  # type: ignore[override]

@@ -57,6 +57,11 @@ class PytestRun:
         check_pair({test.variant.backend for test in found})
         return found
 
+    def schedule_group(self, test: Test) -> str:
+        """Return which tests `--dist loadgroup` must keep in one process: a suite's, or those of one device."""
+        backend = test.variant.backend
+        return backend if find_backend(backend).is_exclusive else test.named.name
+
     def _read_tolerances(self, suites: Path) -> None:
         if self._overrides is None:
             option = self._config.getoption

@@ -87,13 +87,15 @@ class ResolvedTolerance:
 
 REASSOCIATION = "sums of up to 2^12 terms taken in another order differ by about sqrt(2^12) = 64 units in the last place"
 
+CANCELLATION = "terms of order 1 that cancel leave one unit in the last place of 1"
+
 DEFAULTS_BY_DTYPE: Mapping[str, Tolerance] = {
-    "float64": Tolerance(rtol=2.0**-46, atol=1e-15, why=f"{REASSOCIATION} (2^-52)"),
-    "float32": Tolerance(rtol=2.0**-17, atol=1e-8, why=f"{REASSOCIATION} (2^-23)"),
+    "float64": Tolerance(rtol=2.0**-46, atol=2.0**-52, why=f"{REASSOCIATION} (2^-52); {CANCELLATION}"),
+    "float32": Tolerance(rtol=2.0**-17, atol=2.0**-23, why=f"{REASSOCIATION} (2^-23); {CANCELLATION}"),
     "float16": Tolerance(rtol=2.0**-8, atol=1e-5, why="four units in the last place (2^-10) after one rounding to half"),
     "bfloat16": Tolerance(rtol=2.0**-6, atol=1e-5, why="two units in the last place (2^-7) after one rounding to bfloat16"),
-    "complex64": Tolerance(rtol=2.0**-17, atol=1e-8, why=f"{REASSOCIATION} (2^-23)"),
-    "complex128": Tolerance(rtol=2.0**-46, atol=1e-15, why=f"{REASSOCIATION} (2^-52)"),
+    "complex64": Tolerance(rtol=2.0**-17, atol=2.0**-23, why=f"{REASSOCIATION} (2^-23); {CANCELLATION}"),
+    "complex128": Tolerance(rtol=2.0**-46, atol=2.0**-52, why=f"{REASSOCIATION} (2^-52); {CANCELLATION}"),
 }
 """What holds where nobody said anything. Integers and booleans must be equal."""
 

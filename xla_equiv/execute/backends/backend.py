@@ -31,6 +31,9 @@ class Backend:
     packages: tuple[str, ...] = ("torch",)
     """Distributions whose versions explain this backend's numbers."""
 
+    is_exclusive: bool = False
+    """Whether only one process at a time can have the device."""
+
     def absence(self) -> Absence | None:
         """Return why the backend cannot be used on this machine, None when it looks usable."""
         return None

@@ -78,6 +78,7 @@ class XlaTpu(_Xla):
     device_classes = "tpu-*"
     packages = ("torch", "torch_xla", "libtpu")
     pjrt_device = "TPU"
+    is_exclusive = True
 
     def absence(self) -> Absence | None:
         absent = super().absence()
@@ -88,7 +89,15 @@ class XlaTpu(_Xla):
             )
         return absent
 
+    def device(self) -> torch.device:
+        import torch_xla.backends
+
+        device = super().device()
+        if torch_xla.backends.get_mat_mul_precision() != "highest":
+            torch_xla.backends.set_mat_mul_precision("highest")  # the default multiplies float32 as bfloat16
+        return device
+
     def device_class(self) -> str:
         from torch_xla import tpu
 
-        return f"tpu-v{tpu.version()}"
+        return f"tpu-{tpu.get_tpu_type()}"
