@@ -126,7 +126,6 @@ def test_the_fingerprint_does_not_see_names() -> None:
     assert fingerprint(renamed(MODULE)) == fingerprint(MODULE)
 
 
-@pytest.mark.xfail(strict=True, reason="in the head of a computation the names of parameters stand without %")
 def test_the_fingerprint_does_not_see_the_names_of_parameters_in_the_head_of_a_computation() -> None:
     numbered = MODULE.replace("arg.1", "arg.101").replace("p0.1", "p0.101").replace("p1.2", "p1.102")
     assert fingerprint(numbered) == fingerprint(MODULE)
