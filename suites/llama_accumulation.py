@@ -40,7 +40,7 @@ def case(*, layers: int, tied: bool) -> Case:
     )
 
 
-SEEN = "seen between the three arms, with one and two threads, on generic, AVX2 and AVX-512 kernels"
+SEEN = "between the three arms, with one and two threads, on generic, SSE4, AVX2 and AVX-512 kernels"
 
 SUITE = Suite(
     case={"two_layers": case(layers=2, tied=True), "four_layers": case(layers=4, tied=False)},
@@ -50,15 +50,17 @@ SUITE = Suite(
         Variant("while", backend="xla:cpu", treatments=[WhileAccumulation()]),
     ],
     tolerance={
-        "loss*": Tolerance(rtol=2e-6, atol=0.0, why=f"at most 2.2e-7 relative {SEEN}"),
-        "grad_norm": Tolerance(rtol=2e-6, atol=0.0, why=f"at most 2.2e-7 relative {SEEN}"),
-        "grad/*": Tolerance(rtol=5e-5, atol=1.5e-6, why=f"at most 9e-8 beyond rtol, in elements near zero, {SEEN}"),
-        "optim/*/exp_avg": Tolerance(rtol=5e-5, atol=1e-7, why=f"at most 8e-9 beyond rtol {SEEN}"),
-        "optim/*/exp_avg_sq": Tolerance(rtol=1e-3, atol=1e-11, why=f"at most 1e-13 beyond rtol {SEEN}"),
+        "loss*": Tolerance(rtol=2e-6, atol=0.0, why=f"at most 12 % used {SEEN}"),
+        "grad_norm": Tolerance(rtol=4e-6, atol=0.0, why=f"at most 14 % used {SEEN}"),
+        "grad/*": Tolerance(
+            rtol=5e-5, atol=1.5e-6, why=f"for elements near zero, whose sums cancel; at most 17 % used {SEEN}"
+        ),
+        "optim/*/exp_avg": Tolerance(rtol=5e-5, atol=1.5e-7, why=f"at most 16 % used {SEEN}"),
+        "optim/*/exp_avg_sq": Tolerance(rtol=1e-3, atol=1e-11, why=f"at most 18 % used {SEEN}"),
         "param/*": Tolerance(
             rtol=1e-5,
-            atol=4e-6,
-            why=f"at most 2.1e-7 {SEEN}: AdamW divides a gradient near zero, and its noise, by about eps",
+            atol=5e-6,
+            why=f"AdamW divides a gradient near zero, and its noise, by about eps; at most 18 % used {SEEN}",
         ),
     },
 )

@@ -27,7 +27,7 @@ def adamw(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
     return torch.optim.AdamW(parameters, lr=1e-2, eps=1e-5, weight_decay=0.01)
 
 
-SEEN = "seen between the three arms, with one and two threads, on generic, AVX2 and AVX-512 kernels"
+SEEN = "between the three arms, with one and two threads, on generic, SSE4, AVX2 and AVX-512 kernels"
 
 SUITE = Suite(
     case=Case(
@@ -46,15 +46,17 @@ SUITE = Suite(
         Variant("while", backend="xla:cpu", treatments=[WhileAccumulation()]),
     ],
     tolerance={
-        "loss*": Tolerance(rtol=2e-6, atol=0.0, why=f"at most 2.3e-7 relative {SEEN}"),
-        "grad_norm": Tolerance(rtol=2e-6, atol=0.0, why=f"at most 1.9e-7 relative {SEEN}"),
-        "grad/*": Tolerance(rtol=5e-5, atol=5e-8, why=f"at most 3e-9 beyond rtol, in elements near zero, {SEEN}"),
-        "optim/*/exp_avg": Tolerance(rtol=5e-5, atol=2.5e-9, why=f"at most 3e-10 beyond rtol {SEEN}"),
-        "optim/*/exp_avg_sq": Tolerance(rtol=1e-3, atol=1e-16, why=f"at most 1e-17 beyond rtol {SEEN}"),
+        "loss*": Tolerance(rtol=2e-6, atol=0.0, why=f"at most 12 % used {SEEN}"),
+        "grad_norm": Tolerance(rtol=2e-6, atol=0.0, why=f"at most 11 % used {SEEN}"),
+        "grad/*": Tolerance(
+            rtol=5e-5, atol=5e-8, why=f"for elements near zero, whose sums cancel; at most 18 % used {SEEN}"
+        ),
+        "optim/*/exp_avg": Tolerance(rtol=5e-5, atol=2.5e-9, why=f"at most 17 % used {SEEN}"),
+        "optim/*/exp_avg_sq": Tolerance(rtol=1e-3, atol=1e-16, why=f"at most 9 % used {SEEN}"),
         "param/*": Tolerance(
             rtol=1e-5,
             atol=2e-6,
-            why=f"at most 2.1e-7 {SEEN}: AdamW divides a gradient near zero, and its noise, by about eps",
+            why=f"AdamW divides a gradient near zero, and its noise, by about eps; at most 16 % used {SEEN}",
         ),
     },
 )

@@ -79,7 +79,7 @@ def case(configuration: Configuration, *, full: bool, time_limit_s: float) -> Ca
     )
 
 
-SEEN = "seen between the three arms, with one and two threads, on generic, AVX2 and AVX-512 kernels"
+SEEN = "between the three arms, with one and two threads, on generic, SSE4, AVX2 and AVX-512 kernels"
 
 SUITE = Suite(
     case={
@@ -92,9 +92,11 @@ SUITE = Suite(
         Variant("while", backend="xla:cpu", treatments=[WhileAccumulation()]),
     ],
     tolerance={
-        "loss*": Tolerance(rtol=2e-6, atol=0.0, why=f"at most 2.2e-7 relative {SEEN}"),
-        "grad_norm": Tolerance(rtol=2e-6, atol=0.0, why=f"at most 1.6e-7 relative {SEEN}"),
-        "grad/*": Tolerance(rtol=5e-5, atol=2e-8, why=f"at most 2e-9 beyond rtol, in elements near zero, {SEEN}"),
+        "loss*": Tolerance(rtol=2e-6, atol=0.0, why=f"at most 11 % used {SEEN}"),
+        "grad_norm": Tolerance(rtol=2e-6, atol=0.0, why=f"at most 8 % used {SEEN}"),
+        "grad/*": Tolerance(
+            rtol=5e-5, atol=2e-8, why=f"for elements near zero, whose sums cancel; at most 14 % used {SEEN}"
+        ),
     },
     case_record={"full_size": {"*": NO_STEPS, "loss": ALL_STEPS, "loss/*": ALL_STEPS}},
     published=[

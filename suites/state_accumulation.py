@@ -150,7 +150,7 @@ def bfloat16_batch(step: int, micro_batch: int, replica: int) -> tuple[Tensor, .
     return inputs.bfloat16(), labels
 
 
-SEEN = "seen between the three arms, with one and two threads, on generic, AVX2 and AVX-512 kernels"
+SEEN = "between the three arms, with one and two threads, on generic, SSE4, AVX2 and AVX-512 kernels"
 
 SIX_SIGMA = f"the arms draw other masks; 6 sqrt(2) sd of one arm's value, n = {DROPOUT_ROWS} rows x 4 micro-batches: "
 
@@ -173,17 +173,18 @@ DROPOUT_TOLERANCE = {
     "grad/weight": six_sigma(9e-3, "sd = sqrt(v / n) = 9.6e-4, and 5 % from the parameters"),
     "optim/weight/*": six_sigma(1.4e-2, "sd = 1.57 sqrt(v / n), 1.57 = |(1, 0.9, 0.81)| for the momentum"),
     "param/weight": six_sigma(3e-3, "sd = lr 3.46 sqrt(v / n), 3.46 = |(2.71, 1.9, 1)| for the momentum"),
-    "param/*": Tolerance(atol=1.5e-6, why=f"at most 1.6e-7 beyond rtol {SEEN}, the masks being equal"),
+    "param/*": Tolerance(atol=1.5e-6, why=f"equal masks; at most 11 % used {SEEN}"),
 }
 
+# One unit in the last place of bfloat16 is 2^-8 to 2^-7 relative: a fault below about 10 % cannot be seen.
 BFLOAT16_TOLERANCE = {
-    "loss*": Tolerance(rtol=2e-3, atol=0.0, why=f"bfloat16 logits: at most 2.3e-4 relative {SEEN}"),
-    "grad_norm": Tolerance(rtol=2.0**-5, atol=0.0, why=f"at most 4.9e-3 relative {SEEN}"),
-    "grad/*": Tolerance(rtol=2.0**-6, atol=5e-4, why=f"one unit in the last place is 2^-8: 7.6e-5 beyond rtol {SEEN}"),
-    "grad/layers.1.bias": Tolerance(atol=3e-3, why=f"its elements are five times larger: 3.3e-4 beyond rtol {SEEN}"),
-    "optim/layers.1.bias/*": Tolerance(atol=3e-3, why=f"its elements are five times larger: {SEEN}"),
-    "optim/*": Tolerance(rtol=2.0**-6, atol=1e-3, why=f"momentum: 1.3e-4 beyond rtol {SEEN}"),
-    "param/*": Tolerance(rtol=2.0**-5, atol=5e-4, why=f"one unit in the last place, 2^-8 relative, {SEEN}"),
+    "loss*": Tolerance(rtol=2e-3, atol=0.0, why=f"float32 loss of bfloat16 logits; at most 7 % used {SEEN}"),
+    "grad_norm": Tolerance(rtol=2.0**-5, atol=0.0, why=f"at most 19 % used {SEEN}"),
+    "grad/*": Tolerance(rtol=2.0**-6, atol=8e-4, why=f"at most 19 % used {SEEN}"),
+    "grad/layers.1.bias": Tolerance(atol=3e-3, why=f"five times larger than the others; at most 20 % used {SEEN}"),
+    "optim/*": Tolerance(rtol=2.0**-6, atol=1.2e-3, why=f"momentum: at most 20 % used {SEEN}"),
+    "optim/layers.1.bias/*": Tolerance(atol=4e-3, why=f"five times larger than the others; at most 20 % used {SEEN}"),
+    "param/*": Tolerance(rtol=2.0**-5, atol=5e-4, why=f"at most 18 % used {SEEN}"),
 }
 
 SUITE = Suite(

@@ -42,8 +42,12 @@ def fingerprint(text: str) -> str:
 
 
 def renamed(text: str) -> str:
-    """Return `text` with every `%name.n` under another name and number, as a later compilation writes it."""
-    return re.sub(r"%([\w\-]+)\.(\d+)", lambda found: f"%other_{found[1]}.{100 + int(found[2])}", text)
+    """Return `text` with every name under another name and number, as a later compilation writes it."""
+    return re.sub(
+        r"%([\w\-]+)\.(\d+)|([\w\-]+)\.(\d+)(?=: )",
+        lambda found: f"{'%' * bool(found[1])}other_{found[1] or found[3]}.{100 + int(found[2] or found[4])}",
+        text,
+    )
 
 
 def test_every_opcode_is_counted() -> None:
