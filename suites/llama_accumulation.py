@@ -48,6 +48,8 @@ SUITE = Suite(
     candidates=[
         Variant("loop", backend="xla:cpu", treatments=[LoopedAccumulation()]),
         Variant("while", backend="xla:cpu", treatments=[WhileAccumulation()]),
+        Variant("loop", backend="xla:tpu", treatments=[LoopedAccumulation()]),
+        Variant("while", backend="xla:tpu", treatments=[WhileAccumulation()]),
     ],
     tolerance={
         "loss*": Tolerance(rtol=2e-6, atol=0.0, why=f"at most 12 % used {SEEN}"),

@@ -90,6 +90,8 @@ SUITE = Suite(
     candidates=[
         Variant("loop", backend="xla:cpu", treatments=[LoopedAccumulation(sync_each_micro_batch=True)]),
         Variant("while", backend="xla:cpu", treatments=[WhileAccumulation()]),
+        Variant("loop", backend="xla:tpu", treatments=[LoopedAccumulation(sync_each_micro_batch=True)]),
+        Variant("while", backend="xla:tpu", treatments=[WhileAccumulation()]),
     ],
     tolerance={
         "loss*": Tolerance(rtol=2e-6, atol=0.0, why=f"at most 11 % used {SEEN}"),

@@ -97,6 +97,10 @@ class Project:
         """Return how `xla-equiv` with `arguments` ended."""
         return self.end(self.start("xla_equiv", *arguments, env=env))
 
+    def run(self, *arguments: str | Path, env: Mapping[str, str] | None = None) -> Ran:
+        """Return how `xla-equiv run` with `arguments` ended, in one worker: a second costs more than it brings."""
+        return self.xla_equiv("run", "--workers", "1", *arguments, env=env)
+
     def pytest(self, *arguments: str | Path, env: Mapping[str, str] | None = None) -> Ran:
         """Return how pytest with `arguments` ended."""
         return self.end(self.start("pytest", "-p", "no:cacheprovider", *arguments, env=env))

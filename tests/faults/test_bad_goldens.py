@@ -67,7 +67,11 @@ DAMAGES = {
     "manifest truncated": (MANIFEST, truncate(0.5), ""),
     "manifest of another test": (MANIFEST, put_other, "belongs to another test"),
     "manifest of another format": (MANIFEST, replace("format = 1", "format = 99"), "has format 99"),
-    "manifest with another loss": (MANIFEST, replace('losses = [\n    "0.', 'losses = [\n    "1.'), "its losses differ"),
+    "manifest with another loss": (
+        MANIFEST,
+        replace('losses = [\n    "0.', 'losses = [\n    "1.'),
+        "its losses differ",
+    ),
     "manifest with a stray entry": (MANIFEST, replace("format = 1", "format = 1\ncolour = 3"), "colour: "),
 }
 
@@ -76,7 +80,7 @@ DAMAGES = {
 def test_a_damaged_golden_is_refused_before_anything_is_trained(accepted: Project, damage: str) -> None:
     name, change, text = DAMAGES[damage]
     change(accepted.root / name)
-    ran = accepted.xla_equiv("run", "--out", "run")
+    ran = accepted.run("--out", "run")
     ran.refuses("GoldenError", "golden/tiny/loop[cpu].", text)
     assert not (accepted.root / "run").exists()
     assert accepted.xla_equiv("golden", "check").code == 4
@@ -85,13 +89,13 @@ def test_a_damaged_golden_is_refused_before_anything_is_trained(accepted: Projec
 def test_all_damaged_goldens_are_named_at_once(accepted: Project) -> None:
     for name in (TENSORS, TENSORS.replace("loop", "other")):
         flip(0.99)(accepted.root / name)
-    ran = accepted.xla_equiv("run")
+    ran = accepted.run()
     ran.refuses("GoldenError", "2 goldens cannot be used", "loop[cpu].safetensors", "other[cpu].safetensors")
 
 
 def test_a_damaged_golden_of_a_test_that_is_not_run_is_not_in_the_way(accepted: Project) -> None:
     put_foreign(accepted.root / TENSORS.replace("loop", "other"))
-    assert accepted.xla_equiv("run", "-k", "loop", "--out", "run").code == 0
+    assert accepted.run("-k", "loop", "--out", "run").code == 0
     ran = accepted.xla_equiv("golden", "check")
     assert ran.code == 4
     assert "other[cpu].safetensors" in ran.out
@@ -110,7 +114,7 @@ def test_under_pytest_a_damaged_golden_fails_its_test_only(accepted: Project) ->
 def test_a_missing_golden_fails_with_the_command_that_accepts_it(accepted: Project) -> None:
     for path in (TENSORS, MANIFEST):
         (accepted.root / path).unlink()
-    ran = accepted.xla_equiv("run", "--out", "run")
+    ran = accepted.run("--out", "run")
     assert (ran.code, ran.err) == (4, "")
     assert "NOGOLDEN: tiny::loop[cpu] has no golden" in ran.out
     advice = next(line.split(maxsplit=1)[1] for line in ran.out.splitlines() if line.startswith("  next "))
@@ -129,7 +133,7 @@ def test_an_unused_golden_is_named_and_can_be_pruned(accepted: Project) -> None:
     for suffix in (".safetensors", ".toml"):
         shutil.copy(accepted.root / f"golden/tiny/other[cpu]{suffix}", accepted.root / f"golden/tiny/old[cpu]{suffix}")
     shutil.copytree(accepted.root / "golden/tiny", accepted.root / "golden/gone", ignore=lambda *_: {"old[cpu].toml"})
-    ran = accepted.xla_equiv("run", "--out", "run")
+    ran = accepted.run("--out", "run")
     assert ran.code == 4
     unused = {f"golden/{name}[cpu].safetensors" for name in ("tiny/old", "gone/old", "gone/loop", "gone/other")}
     assert {note.split()[2] for note in accepted.report().notes} == unused
@@ -145,7 +149,7 @@ def test_an_unused_golden_is_named_and_can_be_pruned(accepted: Project) -> None:
 def test_a_case_that_has_changed_makes_its_goldens_stale(accepted: Project) -> None:
     path = accepted.root / "suites" / "tiny.py"
     path.write_text(path.read_text().replace("lr=0.1", "lr=0.2").replace("torch.rand(4, 3)", "torch.rand(4, 3) * 2"))
-    ran = accepted.xla_equiv("run", "--out", "run")
+    ran = accepted.run("--out", "run")
     assert ran.code == 4
     assert {verdict.status for verdict in accepted.verdicts().values()} == {Status.STALE}
     assert "the case has changed: optimizer is 'SGD(lr=0.2)', the golden has 'SGD(lr=0.1)'" in ran.out
@@ -166,7 +170,7 @@ def changed(accepted_project: Project, tmp_path_factory: pytest.TempPathFactory)
 
 
 def test_a_changed_element_of_a_golden_is_named(changed: Project) -> None:
-    ran = changed.xla_equiv("run", "--out", "strict")
+    ran = changed.run("--out", "strict")
     assert ran.code == 1
     assert "OUTSIDE: tiny::other[cpu] left its tolerance (regression against golden other[cpu].safetensors)" in ran.out
     assert f"where     step {STEP} · {KEY} · index {INDEX}" in ran.out
@@ -181,7 +185,7 @@ def test_a_changed_element_of_a_golden_is_named(changed: Project) -> None:
 
 
 def test_a_looser_tolerance_lets_it_pass_and_the_report_says_who_decided(changed: Project) -> None:
-    ran = changed.xla_equiv("run", "--rtol", "1e-2", "--out", "loose")
+    ran = changed.run("--rtol", "1e-2", "--out", "loose")
     assert (ran.code, ran.err) == (0, "")
     assert "command line [*]" in ran.out
     comparison = changed.verdicts("loose")["tiny::other[cpu]"].comparisons[1]
@@ -200,7 +204,7 @@ def test_a_changed_golden_does_not_pass_the_check(changed: Project) -> None:
 
 def test_golden_diff_says_where_it_differs(changed: Project) -> None:
     if not (changed.root / "strict").exists():
-        changed.xla_equiv("run", "--out", "strict")
+        changed.run("--out", "strict")
     ran = changed.xla_equiv("golden", "diff", "strict")
     assert ran.code == 4
     assert [line.split()[:3] for line in ran.out.splitlines() if "OUTSIDE" in line] == [
@@ -218,7 +222,7 @@ def test_golden_diff_says_where_it_differs(changed: Project) -> None:
 )
 def test_accepting_wants_a_run_a_test_and_a_reason(changed: Project, arguments: list[str], texts: list[str]) -> None:
     if not (changed.root / "strict").exists():
-        changed.xla_equiv("run", "--out", "strict")
+        changed.run("--out", "strict")
     ran = changed.xla_equiv("golden", "accept", *arguments)
     assert ran.code == 2
     assert [text for text in texts if text not in ran.err] == []

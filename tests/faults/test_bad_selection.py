@@ -25,7 +25,7 @@ Make = Callable[..., Project]
 )
 def test_an_unknown_name_is_refused(project: Make, arguments: list[str], texts: list[str]) -> None:
     made = project("tiny")
-    made.xla_equiv("run", *arguments, "--out", "run").refuses("SelectionError", *texts)
+    made.run(*arguments, "--out", "run").refuses("SelectionError", *texts)
     assert not (made.root / "run").exists()
 
 
@@ -33,19 +33,19 @@ def test_a_case_that_is_left_out_for_its_length_says_how_to_run_it(project: Make
     made = project("tiny")
     text = (made.root / "suites" / "tiny.py").read_text()
     made.write("tiny", text.replace("micro_batches=2", "micro_batches=2, full=True"))
-    made.xla_equiv("run").refuses("SelectionError", "2 are marked full and need --full")
+    made.run().refuses("SelectionError", "2 are marked full and need --full")
 
 
 def test_a_backend_that_only_the_suite_names_is_refused_with_the_suite(project: Make) -> None:
     made = project("tiny")
     text = (made.root / "suites" / "tiny.py").read_text()
     made.write("tiny", text.replace('"other", backend="cpu"', '"other", backend="xla-cpu"'))
-    made.xla_equiv("run").refuses("SelectionError", "tiny::other[xla-cpu]", "did you mean 'xla:cpu'?")
+    made.run().refuses("SelectionError", "tiny::other[xla-cpu]", "did you mean 'xla:cpu'?")
 
 
 @pytest.mark.parametrize("option", ["--rtol", "--atol"])
 def test_an_unknown_key_pattern_is_refused_after_the_report_is_saved(accepted: Project, option: str) -> None:
-    ran = accepted.xla_equiv("run", option, "grd/*=1e-3", option, "grad/weight=1e-2", "--out", "run")
+    ran = accepted.run(option, "grd/*=1e-3", option, "grad/weight=1e-2", "--out", "run")
     ran.refuses("SelectionError", "the report is saved", "command line [grd/*]: no such key; did you mean 'grad/*'?")
     assert "grad/weight]" not in ran.err
     assert [verdict.status.value for verdict in accepted.report().verdicts] == ["EXACT", "EXACT"]
@@ -54,7 +54,7 @@ def test_an_unknown_key_pattern_is_refused_after_the_report_is_saved(accepted: P
 
 def test_an_unknown_key_pattern_of_a_tolerance_file_is_refused(accepted: Project) -> None:
     (accepted.root / "t.toml").write_text('[suite.tiny."param/wieght"]\nrtol = 1e-3\nwhy = "a test"\n')
-    ran = accepted.xla_equiv("run", "--tolerances", "t.toml", "--out", "run")
+    ran = accepted.run("--tolerances", "t.toml", "--out", "run")
     ran.refuses("SelectionError", "tolerance file [param/wieght]: no such key; did you mean 'param/weight'?")
     assert len(accepted.report().verdicts) == 2
 
@@ -63,7 +63,10 @@ def test_an_unknown_key_pattern_of_a_tolerance_file_is_refused(accepted: Project
     ("arguments", "texts"),
     [
         (["tinny::loop[cpu]"], ["has no suite 'tinny'", "did you mean 'tiny'?"]),
-        (["tiny::lop[cpu]"], ["no complete trace of 'lop[cpu]'", "did you mean 'loop[cpu]'? valid: loop[cpu], other[cpu]"]),
+        (
+            ["tiny::lop[cpu]"],
+            ["no complete trace of 'lop[cpu]'", "did you mean 'loop[cpu]'? valid: loop[cpu], other[cpu]"],
+        ),
         (["tiny"], ["no complete trace of ''", "valid: loop[cpu], other[cpu]"]),
         (["tiny::loop[cpu]", "--key", "grad/wieght"], ["no key 'grad/wieght'", "did you mean 'grad/weight'?"]),
         (["tiny::loop[cpu]", "--step", "3"], ["at step 3"]),
@@ -74,7 +77,9 @@ def test_show_names_the_closest_match(accepted_project: Project, arguments: list
     accepted_project.xla_equiv("show", *arguments, "--run", "run").refuses("SelectionError", *texts)
 
 
-@pytest.mark.parametrize("arguments", [["run", "--nonsense"], ["rum"], ["run", "--workers", "0"], ["compare", "one"], []])
+@pytest.mark.parametrize(
+    "arguments", [["run", "--nonsense"], ["rum"], ["run", "--workers", "0"], ["compare", "one"], []]
+)
 def test_wrong_usage_is_bad_input(project: Make, arguments: list[str]) -> None:
     ran = project("tiny").xla_equiv(*arguments)
     assert ran.code == 2

@@ -38,7 +38,7 @@ PROBLEMS = [
 
 def test_every_fault_of_a_file_is_named_with_its_path(accepted: Project) -> None:
     (accepted.root / "t.toml").write_text(FAULTY)
-    ran = accepted.xla_equiv("run", "--tolerances", "t.toml", "--out", "run")
+    ran = accepted.run("--tolerances", "t.toml", "--out", "run")
     ran.refuses("ToleranceError", "t.toml has 8 faults", *PROBLEMS)
     assert not (accepted.root / "run").exists()
 
@@ -59,13 +59,13 @@ def test_a_file_that_is_none_is_refused(accepted_project: Project, content: byte
     path.unlink(missing_ok=True)
     if content is not None:
         path.write_bytes(content)
-    accepted_project.xla_equiv("run", "--tolerances", "t.toml", "--out", "no").refuses("ToleranceError", *texts)
+    accepted_project.run("--tolerances", "t.toml", "--out", "no").refuses("ToleranceError", *texts)
 
 
 def test_a_file_may_speak_of_suites_that_are_not_run(accepted: Project) -> None:
     accepted.write("second", (accepted.root / "suites" / "tiny.py").read_text())
     (accepted.root / "t.toml").write_text('[suite.second."grad/*"]\nrtol = 1e-3\nwhy = "a test"\n')
-    ran = accepted.xla_equiv("run", "tiny", "--tolerances", "t.toml")
+    ran = accepted.run("tiny", "--tolerances", "t.toml")
     assert (ran.code, ran.err) == (0, "")
 
 
@@ -82,9 +82,7 @@ def test_a_file_may_speak_of_suites_that_are_not_run(accepted: Project) -> None:
         ["--rtol", ""],
     ],
 )
-def test_an_impossible_number_on_the_command_line_is_refused(
-    accepted_project: Project, arguments: list[str]
-) -> None:
+def test_an_impossible_number_on_the_command_line_is_refused(accepted_project: Project, arguments: list[str]) -> None:
     for command in (["run", "--out", "no"], ["compare", "run/traces/tiny/loop[cpu]", "run/traces/tiny/other[cpu]"]):
         ran = accepted_project.xla_equiv(*command, *arguments)
         ran.refuses("ToleranceError", "impossible tolerance on the command line", f"{arguments[0]} {arguments[1]}: ")
@@ -92,5 +90,5 @@ def test_an_impossible_number_on_the_command_line_is_refused(
 
 
 def test_all_impossible_numbers_are_named_at_once(accepted_project: Project) -> None:
-    ran = accepted_project.xla_equiv("run", "--rtol", "-1", "--atol", "nan", "--rtol", "grad/*=x")
+    ran = accepted_project.run("--rtol", "-1", "--atol", "nan", "--rtol", "grad/*=x")
     ran.refuses("ToleranceError", "--rtol -1: ", "--atol nan: ", "--rtol grad/*=x: ")

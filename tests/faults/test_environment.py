@@ -45,13 +45,13 @@ def hiding(folder: Path, *hidden: str) -> dict[str, str]:
 def goldens(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """Return a project with goldens for all that runs without XLA."""
     project = Project(tmp_path_factory.mktemp("with_xla"), "with_xla")
-    assert project.xla_equiv("run", "--backend", "cpu", "--out", "first").code == 4
+    assert project.run("--backend", "cpu", "--out", "first").code == 4
     assert project.xla_equiv("golden", "accept", "first", "--why", "a test").code == 0
     return project
 
 
 def test_packages_that_do_not_match_are_refused_with_the_fix(goldens: Project, another_release: dict[str, str]) -> None:
-    ran = goldens.xla_equiv("run", "--out", "no", env=another_release)
+    ran = goldens.run("--out", "no", env=another_release)
     torch = installed("torch")
     ran.refuses("EnvironmentMismatch", f"torch {torch} does not match torch_xla 2.8.1", code=3)
     assert ran.next == "pip install 'torch==2.8.*'"
@@ -61,7 +61,7 @@ def test_packages_that_do_not_match_are_refused_with_the_fix(goldens: Project, a
 def test_packages_that_do_not_match_are_no_hindrance_without_xla(
     goldens: Project, another_release: dict[str, str]
 ) -> None:
-    ran = goldens.xla_equiv("run", "--backend", "cpu", env=another_release)
+    ran = goldens.run("--backend", "cpu", env=another_release)
     assert (ran.code, ran.err) == (0, "")
 
 
@@ -83,7 +83,7 @@ def test_the_doctor_names_the_mismatch(goldens: Project, another_release: dict[s
 
 
 def test_without_torch_xla_its_backends_are_unverified_and_the_rest_is_judged(goldens: Project, tmp_path: Path) -> None:
-    ran = goldens.xla_equiv("run", "--out", "without", env=hiding(tmp_path, "torch_xla"))
+    ran = goldens.run("--out", "without", env=hiding(tmp_path, "torch_xla"))
     assert (ran.code, ran.err) == (0, "")
     verdicts = goldens.verdicts("without")
     statuses = {test.partition("::")[2]: verdict.status for test, verdict in verdicts.items()}
@@ -101,13 +101,13 @@ def test_without_torch_xla_its_backends_are_unverified_and_the_rest_is_judged(go
 
 
 def test_a_run_in_which_nothing_could_be_judged_is_not_green(goldens: Project, tmp_path: Path) -> None:
-    ran = goldens.xla_equiv("run", "--backend", "xla:cpu", "--backend", "xla:tpu", env=hiding(tmp_path, "torch_xla"))
+    ran = goldens.run("--backend", "xla:cpu", "--backend", "xla:tpu", env=hiding(tmp_path, "torch_xla"))
     assert (ran.code, ran.err) == (3, "")
     assert "2 not verified, nothing was judged" in ran.out
 
 
 def test_without_torch_nothing_can_be_judged(goldens: Project, tmp_path: Path) -> None:
-    ran = goldens.xla_equiv("run", "--out", "bare", env=hiding(tmp_path, "torch", "torch_xla"))
+    ran = goldens.run("--out", "bare", env=hiding(tmp_path, "torch", "torch_xla"))
     assert (ran.code, ran.err) == (3, "")
     verdicts = goldens.verdicts("bare").values()
     assert {verdict.status for verdict in verdicts} == {Status.UNVERIFIED}
@@ -116,7 +116,7 @@ def test_without_torch_nothing_can_be_judged(goldens: Project, tmp_path: Path) -
 
 @pytest.mark.skipif(any(Path("/dev").glob("accel*")) or any(Path("/dev").glob("vfio/[0-9]*")), reason="there is a TPU")
 def test_without_a_tpu_its_backend_is_unverified(goldens: Project) -> None:
-    ran = goldens.xla_equiv("run", "-k", "xla:tpu", "--out", "tpu")
+    ran = goldens.run("-k", "xla:tpu", "--out", "tpu")
     assert (ran.code, ran.err) == (3, "")
     (verdict,) = goldens.verdicts("tpu").values()
     assert verdict.status is Status.UNVERIFIED

@@ -41,13 +41,13 @@ def test_a_folder_below_a_file_is_refused_before_anything_is_trained(project: Ma
     made = project("tiny")
     (made.root / "file").write_text("kept")
     for out in ("file", "file/run"):
-        made.xla_equiv("run", "--out", out).refuses("OutputError", f"cannot write {out}/.gitignore: ", "--out DIR")
+        made.run("--out", out).refuses("OutputError", f"cannot write {out}/.gitignore: ", "--out DIR")
     assert (made.root / "file").read_text() == "kept"
 
 
 def test_a_folder_that_holds_a_run_is_refused_and_kept(accepted_project: Project) -> None:
     before = files(accepted_project.root / "run")
-    accepted_project.xla_equiv("run", "--out", "run").refuses("OutputError", "run already holds a run")
+    accepted_project.run("--out", "run").refuses("OutputError", "run already holds a run")
     assert files(accepted_project.root / "run") == before
 
 
@@ -60,7 +60,7 @@ def test_a_read_only_folder_is_refused_before_anything_is_trained(
     else:
         folder = tmp_path / "locked"
         folder.mkdir(mode=0o555)
-    made.xla_equiv("run", "--out", folder / "run").refuses("OutputError", "cannot write ", "run/.gitignore: ")
+    made.run("--out", folder / "run").refuses("OutputError", "cannot write ", "run/.gitignore: ")
     assert list(folder.iterdir()) == []
 
 
@@ -68,13 +68,13 @@ def test_a_full_disk_is_refused_before_anything_is_trained(project: Make, mounte
     made, folder = project("tiny"), mounted("size=16k")
     with pytest.raises(OSError, match="No space left"):
         (folder / "filler").write_bytes(b"0" * 2**16)
-    made.xla_equiv("run", "--out", folder / "run").refuses("OutputError", "No space left on device")
+    made.run("--out", folder / "run").refuses("OutputError", "No space left on device")
     assert files(folder) == ["filler"]
 
 
 def test_a_disk_that_fills_up_leaves_whole_files_only(project: Make, mounted: Callable[[str], Path]) -> None:
     made, folder = project("large"), mounted("size=20m")
-    ran = made.xla_equiv("run", "--out", folder / "run", "--workers", "1")
+    ran = made.run("--out", folder / "run")
     assert (ran.code, ran.err) == (3, "")
     verdicts = made.verdicts(str(folder / "run"))
     large = verdicts["large::large[cpu]"]
@@ -90,7 +90,7 @@ def test_a_disk_that_fills_up_leaves_whole_files_only(project: Make, mounted: Ca
 @pytest.mark.parametrize("target", ["file/r.json", "/dev/full/r.json"])
 def test_a_report_that_cannot_be_written_elsewhere_is_still_shown_and_saved(accepted: Project, target: str) -> None:
     (accepted.root / "file").write_text("kept")
-    ran = accepted.xla_equiv("run", "--json", target, "--out", "run")
+    ran = accepted.run("--json", target, "--out", "run")
     ran.refuses("OutputError", f"cannot write {target}: ")
     assert "2 equivalent" in ran.out
     assert len(accepted.report().verdicts) == 2

@@ -70,6 +70,25 @@ def test_two_labels_exchanged_are_another_input() -> None:
     assert not is_same_input(digest(one), digest(other))
 
 
+@pytest.mark.parametrize("moment", [0, 1, 2])
+def test_every_moment_may_differ_by_so_much_of_the_sum_of_absolute_values(moment: int) -> None:
+    def made(difference: float) -> InputDigest:
+        values = [3.0, 100.0, 50.0]
+        values[moment] += difference
+        return InputDigest("float32", (9,), f"{difference}", (values[0], values[1], values[2]))
+
+    for sign in (1, -1):
+        assert is_same_input(made(0.0), made(sign * 0.9e-3))
+        assert is_same_input(made(sign * 0.9e-3), made(0.0))
+        assert not is_same_input(made(0.0), made(sign * 1.1e-3))
+        assert not is_same_input(made(sign * 1.1e-3), made(0.0))
+
+
+def test_the_sign_of_zeros_is_noise() -> None:
+    assert is_same_input(digest(np.zeros(4)), digest(-np.zeros(4)))
+    assert not is_same_input(digest(np.zeros(4)), digest(np.full(4, 1e-20)))
+
+
 def test_equal_values_of_another_dtype_or_shape_are_another_input() -> None:
     one = np.zeros(4, np.float32)
     assert is_same_input(digest(one), digest(one))

@@ -1,6 +1,7 @@
 """Which traces become goldens, with which journal, and which do not."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +9,12 @@ import numpy as np
 import pytest
 from made_goldens import accepted, arrays, made_test, made_trace, made_verdict, proposal
 
+from xla_equiv.measure.compare import group_measurements
 from xla_equiv.store.golden import manifest_path, read_golden
 from xla_equiv.store.golden_life import accept
 from xla_equiv.store.manifest import JournalEntry, read_manifest
 from xla_equiv.values.errors import GoldenError, OutputError
-from xla_equiv.values.verdict import ComparisonKind, Expectation, Status
+from xla_equiv.values.verdict import ComparisonKind, Expectation, Measurement, Status
 
 TEST = made_test()
 EQUIVALENCE = {"kind": ComparisonKind.EQUIVALENCE, "against": "loop[cpu]"}
@@ -50,6 +52,21 @@ def test_accepting_replaces_the_values(tmp_path: Path) -> None:
     golden = read_golden(path, TEST.id)
     assert golden is not None
     assert golden.manifest.losses[-1] == "0.75"
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.25, np.inf])
+def test_the_margin_of_equivalence_is_kept(tmp_path: Path, margin: float) -> None:
+    found = Measurement(key="loss", step=1, dtype="float32", shape=(), status=Status.WITHIN, margin=margin)
+    verdict = made_verdict(TEST, Status.WITHIN, **EQUIVALENCE)
+    (comparison,) = verdict.comparisons
+    comparison = replace(comparison, groups=group_measurements([found]))
+    one = proposal(tmp_path, verdict=replace(verdict, comparisons=(comparison,)))
+    accept(one, why="first", run="r")
+    assert read_manifest(manifest_path(one.path)).margin == margin
+
+
+def test_a_golden_of_a_reference_keeps_no_margin(tmp_path: Path) -> None:
+    assert read_manifest(manifest_path(accepted(tmp_path))).margin is None
 
 
 def test_proposing_writes_nothing(tmp_path: Path) -> None:

@@ -101,9 +101,10 @@ def test_a_tolerance_for_some_comparisons_holds_for_those_only(kind: str) -> Non
 
 
 def test_equal_nonfinite_values_are_accepted_only_where_it_is_said() -> None:
-    rule = Tolerance(rtol=0.0, why="a reason", equal_nonfinite=True)
-    assert resolve((Level.SUITE, {KEY: rule})).equal_nonfinite
-    assert not resolve((Level.SUITE, {"param/*": rule})).equal_nonfinite
+    for part in ("rtol", "atol"):
+        rule = Tolerance(**{part: 0.0}, why="a reason", equal_nonfinite=True)  # type: ignore[arg-type]
+        assert resolve((Level.SUITE, {KEY: rule})).equal_nonfinite
+        assert not resolve((Level.SUITE, {"param/*": rule})).equal_nonfinite
 
 
 def test_every_pattern_is_listed_with_its_level() -> None:
@@ -111,7 +112,21 @@ def test_every_pattern_is_listed_with_its_level() -> None:
     assert table.patterns == [(Level.FILE, "a"), (Level.FILE, "b"), (Level.SUITE, "a")]
 
 
-def test_every_default_gives_both_parts_and_a_reason() -> None:
-    for tolerance in DEFAULTS_BY_DTYPE.values():
-        assert tolerance.rtol is not None
-        assert tolerance.atol is not None
+@pytest.mark.parametrize(
+    ("dtype", "units", "last_place", "atol"),
+    [
+        ("float64", 64, 2.0**-52, 2.0**-52),
+        ("float32", 64, 2.0**-23, 2.0**-23),
+        ("float16", 4, 2.0**-10, 1e-5),
+        ("bfloat16", 2, 2.0**-7, 1e-5),
+        ("complex64", 64, 2.0**-23, 2.0**-23),
+        ("complex128", 64, 2.0**-52, 2.0**-52),
+    ],
+)
+def test_the_defaults_are_so_many_units_in_the_last_place(dtype: str, units: int, last_place: float, atol: float) -> None:
+    default = DEFAULTS_BY_DTYPE[dtype]
+    assert (default.rtol, default.atol, default.equal_nonfinite) == (units * last_place, atol, False)
+
+
+def test_there_are_no_other_defaults() -> None:
+    assert list(DEFAULTS_BY_DTYPE) == ["float64", "float32", "float16", "bfloat16", "complex64", "complex128"]

@@ -58,7 +58,6 @@ ACTS = {
     "killed": kill,
     "exits": lambda: os._exit(0),
     "raises": raise_error,
-    "leaves": lambda: sys.exit("enough"),
     "known": raise_error,
     "crashes_once": crash_once,
     "prints": print_much,
@@ -81,5 +80,7 @@ SUITE = Suite(
         Variant("no_python", backend="cpu", treatments=[LoopedAccumulation()], interpreter="/nowhere/python"),
         Variant("no_start", backend="cpu", treatments=[LoopedAccumulation()], env={"PYTHONHOME": "/nowhere"}),
     ],
-    expected_failures=[ExpectedFailure(test="known[cpu]", status=Status.CRASHED, raises="ArithmeticError", why="known")],
+    expected_failures=[
+        ExpectedFailure(test="known[cpu]", status=Status.CRASHED, raises="ArithmeticError", why="known")
+    ],
 )

@@ -46,7 +46,6 @@ SUITE = Suite(
         Variant("known", backend="cpu", treatments=[Scaled()]),
         Variant("mended", backend="cpu", treatments=LOOP),
         Variant("otherwise", backend="cpu", treatments=[Raising()]),
-        Variant("raises", backend="cpu", treatments=[Raising()]),
         Variant("skipped", backend="cpu", treatments=LOOP),
     ],
     expected_failures=[
