@@ -4,6 +4,9 @@ Compares, at full size (142 million parameters, losses only) and at a reduced si
 PyTorch loop with XLA's loop and While on the CPU. At full size each of the three must also meet the losses
 that the author of the While accumulation published.
 
+The reduced size is small on purpose: a ReLU whose input is near zero may switch a gradient on in one arm and
+off in the other. None of its 32768 inputs to ReLU comes nearer to zero than 4e-5; rounding moves them by 1e-6.
+
 Catches: a loss that is not divided by the number of micro-batches, a micro-batch left out or taken twice,
 another order of random draws, and any change that moves all arms together, away from the published values.
 """
@@ -94,7 +97,7 @@ SUITE = Suite(
         Variant("while", backend="xla:tpu", treatments=[WhileAccumulation()]),
     ],
     tolerance={
-        "loss*": Tolerance(rtol=2e-6, atol=0.0, why=f"at most 11 % used {SEEN}"),
+        "loss*": Tolerance(rtol=2e-6, atol=0.0, why=f"at full size at most 20 % used; reduced, at most 11 % {SEEN}"),
         "grad_norm": Tolerance(rtol=2e-6, atol=0.0, why=f"at most 8 % used {SEEN}"),
         "grad/*": Tolerance(
             rtol=5e-5, atol=2e-8, why=f"for elements near zero, whose sums cancel; at most 14 % used {SEEN}"
@@ -107,7 +110,7 @@ SUITE = Suite(
             test="full_size.*",
             values={"loss": PUBLISHED["losses"]},
             tolerance=Tolerance(
-                rtol=1e-6, atol=0.0, why="published with 2.6; the three arms of 2.9.0 are within 1.9e-7 relative of it"
+                rtol=1e-6, atol=0.0, why="published with 2.6; the three arms of 2.9.0 are within 2.1e-7 relative of it"
             ),
         )
     ],

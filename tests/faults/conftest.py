@@ -1,10 +1,18 @@
 """Projects that tests share, because recording a golden costs a training."""
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from project import Project
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _heeded_interrupts() -> None:
+    """Undo that a shell lets what it starts in the background ignore Ctrl-C, which commands would inherit."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -78,8 +77,6 @@ class Project:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            # a test run in the background of a shell hands on that Ctrl-C is ignored
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def end(self, process: subprocess.Popen[str], *, limit_s: float = 180.0) -> Ran:

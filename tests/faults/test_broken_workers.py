@@ -1,6 +1,7 @@
 """Workers that crash, hang, leave or talk too much: said so, retried once, and the others are still judged."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -83,7 +84,7 @@ def test_a_known_crash_is_an_expected_failure(crashed: tuple[Project, Ran]) -> N
 def test_a_worker_that_hangs_is_killed_with_what_it_started(crashed: tuple[Project, Ran]) -> None:
     verdict = verdict_of(crashed, "hangs", "hanging")
     assert (verdict.status, verdict.attempts) == (Status.TIMEOUT, 2)
-    assert verdict.what == "no result within its limit of 3 s"
+    assert verdict.what == "no result within its limit of 5 s"
     assert "TIMEOUT: hanging::hangs[cpu] did not end in time" in crashed[1].out
     assert "--- hangs[cpu]" in log_of(crashed, verdict)
 
@@ -114,6 +115,21 @@ def test_the_other_tests_of_the_run_are_judged(crashed: tuple[Project, Ran], nam
 def test_nothing_of_the_workers_stays_in_the_run_folder(crashed: tuple[Project, Ran]) -> None:
     logs: list[Path] = list((crashed[0].root / "run" / "logs").iterdir())
     assert [path.name for path in logs if path.suffix != ".log"] == []
+
+
+def test_what_has_a_reference_that_raises_says_so(project: Callable[..., Project]) -> None:
+    made = project("kinds")
+    text = (made.root / "suites" / "kinds.py").read_text()
+    made.write(
+        "kinds",
+        text.replace('"trusted", backend="cpu", treatments=LOOP', '"trusted", backend="cpu", treatments=[Raising()]'),
+    )
+    ran = made.run("-k", "agrees", "--out", "run")
+    assert ran.code == 3
+    (verdict,) = made.verdicts().values()
+    assert verdict.status is Status.CRASHED
+    assert verdict.what == "its reference trusted[cpu] ended as CRASHED: ArithmeticError: too much"
+    assert "raise ArithmeticError(" in (made.root / "run" / verdict.log).read_text()
 
 
 def equivalence(verdict: Verdict) -> Status:

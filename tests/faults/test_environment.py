@@ -1,6 +1,7 @@
 """torch_xla of another release, and no torch_xla at all."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ from project import Project
 
 from xla_equiv.execute.environment import installed
 from xla_equiv.values.verdict import Status
+
+Make = Callable[..., Project]
 
 HIDING = """
 from importlib.machinery import PathFinder
@@ -112,6 +115,18 @@ def test_without_torch_nothing_can_be_judged(goldens: Project, tmp_path: Path) -
     verdicts = goldens.verdicts("bare").values()
     assert {verdict.status for verdict in verdicts} == {Status.UNVERIFIED}
     assert all(verdict.what and verdict.remedy for verdict in verdicts)
+
+
+def test_what_has_an_absent_reference_is_unverified_with_its_remedy(project: Make, tmp_path: Path) -> None:
+    made = project("with_xla")
+    text = (made.root / "suites" / "with_xla.py").read_text()
+    made.write("with_xla", text.replace('"loop", backend="cpu"', '"loop", backend="xla:cpu"'))
+    ran = made.run("-k", "other[cpu]", "--out", "run", env=hiding(tmp_path, "torch_xla"))
+    assert ran.code == 3
+    (verdict,) = made.verdicts().values()
+    assert verdict.status is Status.UNVERIFIED
+    assert verdict.what.startswith("its reference loop[xla:cpu] ended as UNVERIFIED: torch_xla is not installed")
+    assert verdict.remedy.startswith("pip install 'torch==2.9.*' 'torch_xla==2.9.0'")
 
 
 @pytest.mark.skipif(any(Path("/dev").glob("accel*")) or any(Path("/dev").glob("vfio/[0-9]*")), reason="there is a TPU")

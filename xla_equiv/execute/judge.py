@@ -62,8 +62,7 @@ def judge(
     comparisons = []
     if not test.is_reference:
         if reference.trace is None:
-            what = f"its reference {reference.test.label} ended as {ENDINGS[reference.outcome.ending].value}: {reference.outcome.what}"
-            return _expected(test, _verdict(evidence, ENDINGS[reference.outcome.ending], what=what))
+            return _expected(test, _without_reference(evidence, reference))
         comparisons.append(_equivalence(reference.trace, evidence.trace, test, tolerances))
     own = _against_golden(evidence, tolerances) if not test.expected_failure else None
     comparisons += [own] if own else []
@@ -150,12 +149,12 @@ def _against_published(
 
 
 def _published_note(trace: Trace, published: PublishedValues) -> str:
-    """Return the values that were measured beside those that were published, at full precision."""
+    """Return the values that were measured beside those that were published, to the last digit of float32."""
     lines = []
     for key, values in published.values.items():
-        measured = [repr(float(array.reshape(-1)[0])) for entry, array in trace.arrays() if entry.key == key]
-        lines.append(f"{key} measured {' '.join(measured)}; published {' '.join(map(repr, values))}")
-    return f"{'; '.join(lines)} ({published.source})"
+        measured = [f"{float(array.reshape(-1)[0]):.9g}" for entry, array in trace.arrays() if entry.key == key]
+        lines.append(f"{key} {' '.join(measured)}; published {' '.join(f'{value:.9g}' for value in values)}")
+    return "; ".join(lines)
 
 
 def _unproven(facts: RunFacts) -> list[Finding]:
@@ -175,6 +174,14 @@ def _unstable(trace: Trace, repeats: Sequence[Trace]) -> list[Finding]:
 
 def _without_trace(evidence: Evidence) -> Verdict:
     return _verdict(evidence, ENDINGS[evidence.outcome.ending], what=evidence.outcome.what)
+
+
+def _without_reference(evidence: Evidence, reference: Evidence) -> Verdict:
+    """Return the verdict for a test that ran, and has nothing to be held against; the log is the reference's."""
+    outcome = reference.outcome
+    status = ENDINGS[outcome.ending]
+    found = _verdict(evidence, status, what=f"its reference {reference.test.label} ended as {status.value}: {outcome.what}")
+    return dataclasses.replace(found, remedy=outcome.remedy, log=f"logs/{outcome.log}" if outcome.log else "")
 
 
 def _verdict(evidence: Evidence, status: Status, *, what: str, comparisons: tuple[Comparison, ...] = ()) -> Verdict:

@@ -30,7 +30,7 @@ SUITE = Suite(
         optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1),
         steps=2,
         micro_batches=2,
-        time_limit_s=3.0,
+        time_limit_s=5.0,
     ),
     reference=Variant("loop", backend="cpu", treatments=[LoopedAccumulation()]),
     candidates=[
