@@ -110,6 +110,13 @@ def test_facts_that_were_edited_break_the_seal(written: Path, changes: dict[str,
     assert accepted(written, [resealed(written, **changes)]) == []
 
 
+def test_a_tensor_that_was_added_is_refused(written: Path) -> None:
+    with safe_open(written, framework="np") as stream:
+        metadata = stream.metadata()
+        arrays = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118 (not a dict)
+    assert accepted(written, [save({**arrays, "2/loss": np.ones(1)}, metadata=metadata)]) == []
+
+
 def test_values_that_were_edited_break_the_seal(written: Path) -> None:
     with safe_open(written, framework="np") as stream:
         metadata = stream.metadata()

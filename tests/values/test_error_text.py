@@ -22,8 +22,7 @@ def test_a_message_has_at_most_eight_lines_and_counts_the_rest(details: list[tup
     full = [text for _, text in details if text]
     assert lines[0] == "It broke"
     assert len(lines) == min(1 + len(full), 8)
-    if len(full) > 7:
-        assert lines[-1].endswith(f"... and {len(full) - 6} more lines")
+    assert lines[-1].endswith(f"... and {len(full) - 6} more lines") is (len(full) > 7)
 
 
 def test_labels_are_aligned() -> None:
@@ -56,3 +55,4 @@ def test_the_closest_choice_is_named() -> None:
 
 def test_a_long_list_of_choices_is_cut_and_counted() -> None:
     assert choices_text("zzz", [f"a{n}" for n in range(15)]).endswith("a11 and 3 more")
+    assert choices_text("zzz", [f"a{n}" for n in range(12)]).endswith("a10, a11")

@@ -39,7 +39,7 @@ def test_a_name_satisfies_an_expression(text: str, is_match: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", " ", "and", "or a", "not", "a and", "a or or b", "(a", "a)", "()", "a b", "(a) b", "not (", "a and ()"]
+    "text", ["", " ", "and", "or a", "not", "a and", "a or or b", "(a", "a)", "()", "a b", "(a b)", "(a) b", "not (", "a and ()"]
 )
 def test_an_ill_formed_expression_is_refused(text: str) -> None:
     with pytest.raises(SelectionError, match="is ill-formed") as caught:
