@@ -35,7 +35,8 @@ def test_a_numeric_failure_says_where_how_much_and_what_would_pass(make_verdict:
         "grad/* would pass with rtol 3.9e-03   set by suite [grad/*]\n"
         "  spread    first bad at step 3 in grad/blocks.3.attn.qkv.weight; 41 of 148 tensors outside; 0 non-finite\n"
         "  likely    the candidate ran matmul precision 'default'\n"
-        "  next      xla-equiv show 'mlp::outside[xla:cpu]' --key 'grad/blocks.3.*'"
+        "  next      xla-equiv show 'mlp::outside[xla:cpu]' --run RUN --against 'reference loop[cpu]' "
+        "--key 'grad/blocks.3.*'"
     )
 
 

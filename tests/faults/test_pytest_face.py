@@ -143,3 +143,13 @@ def test_bad_input_is_an_error_of_the_session(
     assert ran.code in (2, 4)
     assert text in ran.out + ran.err
     assert "Traceback" not in ran.out + ran.err
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_session_in_which_nothing_could_be_judged_is_not_green(
+    judged: tuple[Project, Mapping[str, Ran]], way: str
+) -> None:
+    ran = judged[0].pytest("suites/kinds.py", "--xe-backend", "xla:tpu", *WAYS[way])
+    assert ran.code == pytest.ExitCode.NO_TESTS_COLLECTED, ran.out
+    assert "1 skipped" in ran.out
+    assert "nothing was judged" in ran.out

@@ -14,7 +14,7 @@ from xla_equiv.store.golden import manifest_path, read_golden
 from xla_equiv.store.golden_life import accept
 from xla_equiv.store.manifest import JournalEntry, read_manifest
 from xla_equiv.values.errors import GoldenError, OutputError
-from xla_equiv.values.verdict import ComparisonKind, Expectation, Measurement, Status
+from xla_equiv.values.verdict import Comparison, ComparisonKind, Expectation, Measurement, Status
 
 TEST = made_test()
 EQUIVALENCE = {"kind": ComparisonKind.EQUIVALENCE, "against": "loop[cpu]"}
@@ -69,6 +69,43 @@ def test_a_golden_of_a_reference_keeps_no_margin(tmp_path: Path) -> None:
     assert read_manifest(manifest_path(accepted(tmp_path))).margin is None
 
 
+def test_the_losses_in_the_manifest_are_those_that_the_golden_keeps(tmp_path: Path) -> None:
+    test = made_test(golden={"*": (), "loss": (1, 3)})
+    path = accepted(tmp_path, test)
+    golden = read_golden(path, test.id)
+    assert golden is not None
+    assert [(entry.step, entry.key) for entry in golden.trace.entries] == [(1, "loss"), (3, "loss")]
+    assert len(golden.manifest.losses) == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "margin", "change"),
+    [
+        (Status.OUTSIDE, 2.5, "250 % of the tolerance"),
+        (Status.WITHIN, 0.125, "12.5 % of the tolerance"),
+        (Status.NONFINITE, np.inf, "inf % of the tolerance"),
+        (Status.STALE, 0.0, "the case has changed"),
+        (Status.NOGOLDEN, 0.0, "the case has changed"),
+    ],
+)
+def test_the_journal_says_by_how_much_the_values_left_the_golden_before(
+    tmp_path: Path, status: Status, margin: float, change: str
+) -> None:
+    accepted(tmp_path)
+
+    def compared(margin: float, **options: Any) -> Comparison:
+        found = Measurement(key="loss", step=1, dtype="float32", shape=(), status=Status.WITHIN, margin=margin)
+        (comparison,) = made_verdict(TEST, **options).comparisons
+        return replace(comparison, groups=group_measurements([found]))
+
+    own = compared(margin, status=status)
+    smaller = compared(margin / 2, status=Status.WITHIN) if status not in (Status.STALE, Status.NOGOLDEN) else own
+    others = (compared(99.0, status=Status.WITHIN, **EQUIVALENCE), smaller, own)
+    one = proposal(tmp_path, verdict=replace(made_verdict(TEST), comparisons=others))
+    accept(one, why="second", run="r")
+    assert [entry.change for entry in journal(one.path)] == ["new", change]
+
+
 def test_proposing_writes_nothing(tmp_path: Path) -> None:
     proposal(tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -82,6 +119,11 @@ def test_a_run_that_proves_nothing_is_objected_to(tmp_path: Path, status: Status
 @pytest.mark.parametrize("status", [one for one in Status if not one.is_green])
 def test_a_failed_equivalence_is_objected_to(tmp_path: Path, status: Status) -> None:
     assert f"equivalence against loop[cpu] was {status.value}" in objections(tmp_path, status, **EQUIVALENCE)
+
+
+def test_a_reference_whose_name_starts_like_a_golden_is_no_golden(tmp_path: Path) -> None:
+    options = {"kind": ComparisonKind.EQUIVALENCE, "against": "golden_loop[cpu]"}
+    assert objections(tmp_path, Status.OUTSIDE, **options) == ("equivalence against golden_loop[cpu] was OUTSIDE",)
 
 
 def test_values_that_are_not_the_published_ones_are_objected_to(tmp_path: Path) -> None:
@@ -107,6 +149,8 @@ def test_values_that_are_not_finite_are_objected_to(tmp_path: Path, value: float
     recorded[2, "grad/z"][0, 0] = value  # of step 2 a golden keeps no gradients
     one = proposal(tmp_path, TEST, made_trace(TEST, recorded))
     assert one.objections == ("grad/z at step 3 is not finite",)
+    everywhere = {place: np.full_like(array, value) for place, array in arrays().items()}
+    assert len(proposal(tmp_path, TEST, made_trace(TEST, everywhere)).objections) == 3
 
 
 def test_objections_need_a_reason_of_their_own(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ from xla_equiv.values.tolerance import Level, Tolerance, ToleranceTable
 from xla_equiv.values.trace import RunFacts, Trace, memory_trace
 from xla_equiv.values.verdict import Comparison, ComparisonKind, Expectation, Finding, Status, Verdict, worst
 
+EDITED_GOLDEN = "its golden carries no seal: another tool has edited it since it was accepted"
+
 ENDINGS = {
     Ending.ABSENT: Status.UNVERIFIED,
     Ending.RAISED: Status.CRASHED,
@@ -73,7 +75,8 @@ def judge(
         if reading:
             likely = (reading, *comparisons[0].likely)
             comparisons[0] = dataclasses.replace(comparisons[0], likely=likely)
-    notes = [_published_note(evidence.trace, published) for published in test.published]
+    notes = [] if evidence.golden is None or evidence.golden.is_sealed else [EDITED_GOLDEN]
+    notes += [_published_note(evidence.trace, published) for published in test.published]
     run_findings = [*_unproven(evidence.trace.facts), *_unstable(evidence.trace, evidence.repeats)]
     status = worst([c.status for c in comparisons] + [finding.status for finding in run_findings])
     grave = next((f.what for f in run_findings if f.status is status), "")
@@ -121,8 +124,6 @@ def _against_golden(evidence: Evidence, tolerances: ToleranceTable) -> Compariso
         golden.trace, trace, tolerances, kind=kind, against=against, select=golden_selection(test)
     )
     likely = likely_causes(golden.trace, trace, found, micro_batches=test.case.micro_batches)
-    if not golden.is_sealed:
-        likely = (*likely, "the golden was edited by another tool: it carries no seal")
     drifted = found.status is Status.WITHIN and golden.manifest.reruns > 1
     return dataclasses.replace(found, likely=likely, status=Status.DRIFT if drifted else found.status)
 

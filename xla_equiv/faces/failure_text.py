@@ -7,7 +7,16 @@ from decimal import ROUND_CEILING, Decimal
 
 from xla_equiv.values.errors import MAX_MESSAGE_LINES, format_message
 from xla_equiv.values.patterns import key_group
-from xla_equiv.values.verdict import Comparison, Expectation, Finding, KeyGroup, Measurement, Status, Verdict
+from xla_equiv.values.verdict import (
+    Comparison,
+    ComparisonKind,
+    Expectation,
+    Finding,
+    KeyGroup,
+    Measurement,
+    Status,
+    Verdict,
+)
 
 CLAUSES = {
     Status.EXACT: "agrees in every bit",
@@ -89,7 +98,10 @@ def next_step(verdict: Verdict, *, run: str = "RUN") -> str:
         return one_line(verdict.remedy) or "xla-equiv doctor"
     comparison = worst_comparison(verdict)
     key = worst_place(comparison)[1] if comparison is not None and comparison.status is verdict.status else ""
-    return f"xla-equiv show {test}" + (f" --key {shlex.quote(neighbours(key))}" if key else "")
+    words = ["xla-equiv show", test, f"--run {shlex.quote(run)}"]
+    if comparison is not None and comparison.kind is ComparisonKind.EQUIVALENCE:
+        words.append(f"--against {shlex.quote(comparison.against)}")
+    return " ".join([*words, f"--key {shlex.quote(neighbours(key))}"] if key else words)
 
 
 def neighbours(key: str) -> str:

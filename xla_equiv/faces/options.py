@@ -83,7 +83,7 @@ def command_line_tolerances(rtol: Sequence[str], atol: Sequence[str]) -> dict[st
 
 
 def tolerance_overrides(
-    rtol: Sequence[str], atol: Sequence[str], path: Path | None, *, suites: Sequence[str]
+    rtol: Sequence[str], atol: Sequence[str], path: Path | None, *, suites: Sequence[str] | None
 ) -> Callable[[str], Overrides]:
     """Return suite name -> what the command line and the tolerance file say, the strongest first."""
     command_line = command_line_tolerances(rtol, atol)

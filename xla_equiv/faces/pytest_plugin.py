@@ -134,8 +134,14 @@ def pytest_configure_node(node: Any) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """End the workers; in the process that the user started, write the report."""
-    if RUN_KEY in session.config.stash:
-        session.config.stash[RUN_KEY].finish()
+    run = session.config.stash.get(RUN_KEY, None)
+    if run is None:
+        return
+    run.finish()
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    is_all_skipped = run.report is not None and all(verdict.is_skip for verdict in run.report.verdicts)
+    if is_all_skipped and reporter is not None and not reporter.stats.get("passed"):
+        session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED  # a run that judged nothing is not green
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

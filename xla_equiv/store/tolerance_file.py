@@ -37,7 +37,7 @@ class ToleranceFile:
         return self.by_suite.get(name, {}), self.everywhere
 
 
-def read_tolerance_file(path: Path, *, suites: Sequence[str]) -> ToleranceFile:
+def read_tolerance_file(path: Path, *, suites: Sequence[str] | None) -> ToleranceFile:
     """Return the tolerances in `path`.
 
         [tolerance."grad/*.bias"]                      # every suite
@@ -50,7 +50,7 @@ def read_tolerance_file(path: Path, *, suites: Sequence[str]) -> ToleranceFile:
 
     Args:
         path: the TOML file.
-        suites: names of the suites that exist.
+        suites: names of the suites that exist; None where suites play no part.
 
     Raises:
         ToleranceError: the file cannot be read; or every fault in it, each with its path.
@@ -69,9 +69,9 @@ def read_tolerance_file(path: Path, *, suites: Sequence[str]) -> ToleranceFile:
         problems = [f"{_path(fault['loc'])}: {fault['msg']}, found {fault['input']!r}" for fault in error.errors()]
     problems += _value_problems(document)
     problems += [
-        f"suite.{name}: no such suite; {choices_text(name, suites)}"
+        f"suite.{name}: no such suite; {choices_text(name, suites or [])}"
         for name in _named(document.get("suite"))
-        if name not in suites
+        if suites is not None and name not in suites
     ]
     if problems:
         raise ToleranceError(f"{path} has {len(problems)} faults" if len(problems) > 1 else f"{path} has a fault", problems=problems)

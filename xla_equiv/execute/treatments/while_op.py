@@ -35,6 +35,9 @@ class WhileAccumulation(Treatment):
 
         result = gradient_accumulation(train_step, stacked, model, *inputs.carried)
         loss, *carried = result if isinstance(result, tuple) else (result,)
+        lost = [number for number, tensor in enumerate(carried) if tensor is None]
+        if lost:
+            raise RuntimeError(f"torch_xla returned nothing for carried tensors {lost}: they do not depend on their input")
         return StepOutputs(loss=loss.detach(), carried=tuple(carried))
 
     def why_unproven(self, graph: GraphFacts, *, micro_batches: int) -> str:

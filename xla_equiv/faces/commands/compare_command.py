@@ -37,7 +37,7 @@ def command(
 
     Every key and step of both must be on the other side. Tolerances are the defaults by dtype unless given.
     """
-    overrides = tolerance_overrides(rtol, atol, tolerance_path, suites=[])("")
+    overrides = tolerance_overrides(rtol, atol, tolerance_path, suites=None)("")
     one, other = _read(reference), _read(candidate)
     found = compare_traces(one, other, ToleranceTable(overrides), kind=ComparisonKind.EQUIVALENCE, against=str(reference))
     likely = likely_causes(one, other, found, micro_batches=int(one.facts.settings.get("micro_batches", "1")))
