@@ -112,6 +112,12 @@ def test_an_unknown_suite_is_answered_with_the_closest_and_all(tmp_path: Path) -
     )
 
 
+def test_where_suites_play_no_part_any_suite_may_be_named(tmp_path: Path) -> None:
+    path = tmp_path / "tolerances.toml"
+    path.write_text('[suite.elsewhere."*"]\nrtol = 1\nwhy = "w"')
+    assert set(read_tolerance_file(path, suites=None).by_suite) == {"elsewhere"}
+
+
 @pytest.mark.parametrize("value", ["nan", "-nan", "inf", "-inf", "-1", "-1e-9", '"1e-3"', "true", "[1]", "1" + "0" * 400, "1979-05-27"])
 @pytest.mark.parametrize("part", ["rtol", "atol"])
 def test_what_is_no_tolerance_is_named(tmp_path: Path, part: str, value: str) -> None:
