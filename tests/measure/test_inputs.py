@@ -47,14 +47,12 @@ def test_another_seed_is_another_input(one: int, other: int, size: int) -> None:
     assert not is_same_input(digest(drawn(one, size)), digest(drawn(other, size)))
 
 
-@given(SEEDS, SIZES)
-@settings(deadline=None)
-def test_a_permutation_is_another_input(seed: int, size: int) -> None:
-    one = drawn(seed, size)
-    permuted = np.random.default_rng(seed + 1).permutation(one)
-    assume(not np.array_equal(one, permuted))
-    assume(size > 3 or abs(one[0] - one[1]) > 1e-3)
-    assert not is_same_input(digest(one), digest(permuted))
+@pytest.mark.parametrize("size", [2, 3, 10, 1000, 30_000])
+def test_a_permutation_is_another_input(size: int) -> None:
+    one = drawn(5, size)
+    for seed in range(20):
+        permuted = np.random.default_rng(seed).permutation(one)
+        assert is_same_input(digest(one), digest(permuted)) is np.array_equal(one, permuted)
 
 
 @pytest.mark.parametrize("change", [lambda x: -x, lambda x: 2 * x, lambda x: x + 1e-3, lambda x: np.roll(x, 1), lambda x: x[::-1]])
@@ -78,10 +76,10 @@ def test_every_moment_may_differ_by_so_much_of_the_sum_of_absolute_values(moment
         return InputDigest("float32", (9,), f"{difference}", (values[0], values[1], values[2]))
 
     for sign in (1, -1):
-        assert is_same_input(made(0.0), made(sign * 0.9e-3))
-        assert is_same_input(made(sign * 0.9e-3), made(0.0))
-        assert not is_same_input(made(0.0), made(sign * 1.1e-3))
-        assert not is_same_input(made(sign * 1.1e-3), made(0.0))
+        assert is_same_input(made(0.0), made(sign * 0.9e-4))
+        assert is_same_input(made(sign * 0.9e-4), made(0.0))
+        assert not is_same_input(made(0.0), made(sign * 1.1e-4))
+        assert not is_same_input(made(sign * 1.1e-4), made(0.0))
 
 
 def test_the_sign_of_zeros_is_noise() -> None:

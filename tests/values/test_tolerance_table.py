@@ -107,9 +107,9 @@ def test_equal_nonfinite_values_are_accepted_only_where_it_is_said() -> None:
         assert not resolve((Level.SUITE, {"param/*": rule})).equal_nonfinite
 
 
-def test_every_pattern_is_listed_with_its_level() -> None:
-    table = ToleranceTable([(Level.FILE, {"a": both(1.0), "b": both(1.0)}), (Level.SUITE, {"a": both(1.0)})])
-    assert table.patterns == [(Level.FILE, "a"), (Level.FILE, "b"), (Level.SUITE, "a")]
+def test_numbers_of_a_stronger_level_do_not_take_back_that_equal_nonfinite_values_are_accepted() -> None:
+    rule = Tolerance(rtol=0.0, atol=0.0, why="a reason", equal_nonfinite=True)
+    assert resolve((Level.COMMAND_LINE, {"*": both(1.0)}), (Level.SUITE, {KEY: rule})).equal_nonfinite
 
 
 @pytest.mark.parametrize(

@@ -59,9 +59,12 @@ def read_trace(folder: Path) -> Trace:
     def load(step: int) -> TensorFile:
         path = folder / f"step-{step:05d}.safetensors"
         try:
-            return read_tensors(path)
+            content = read_tensors(path)
+            if content.about.get("step") != step:
+                raise DamagedFile(f"it is not the file of step {step} that a run wrote")
         except DamagedFile as error:
             raise TraceError(f"{path} is damaged", details=[("because", str(error))], next="run the suite again") from error
+        return content
 
     numbers = sorted(
         int(found.group(1)) for path in folder.iterdir() if (found := re.fullmatch(r"step-(\d+)\.safetensors", path.name))

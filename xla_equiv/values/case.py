@@ -60,7 +60,7 @@ class Case:
         problems += [
             f"{name}: {value!r} is not above 0"
             for name, value in (("clip_norm", self.clip_norm), ("time_limit_s", self.time_limit_s))
-            if value is not None and not value > 0
+            if value is not None and not (isinstance(value, int | float) and value > 0)
         ]
         problems += [
             f"{name}: {getattr(self, name)!r} is not a function"

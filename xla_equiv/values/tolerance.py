@@ -129,8 +129,17 @@ class ToleranceTable:
             rtol_from,
             atol_from,
             "; ".join(reasons),
-            equal_nonfinite=rtol.equal_nonfinite or atol.equal_nonfinite,
+            equal_nonfinite=self._accepts_nonfinite(key, comparison),
         )
+
+    def _accepts_nonfinite(self, key: str, comparison: str) -> bool:
+        """Return whether any level's rule for `key` accepts equal NaN and inf; other numbers do not take it back."""
+        for _, patterns in self.levels:
+            rules = {p: rule for p, rule in patterns.items() if not rule.only or comparison in rule.only}
+            pattern = most_specific(key, rules)
+            if pattern is not None and rules[pattern].equal_nonfinite:
+                return True
+        return False
 
     def _part(self, part: str, key: str, dtype: str, comparison: str) -> tuple[Tolerance, str]:
         for level, patterns in self.levels:
@@ -145,8 +154,3 @@ class ToleranceTable:
             if pattern is not None:
                 return given[pattern], f"{level.value} [{pattern}]"
         return DEFAULTS_BY_DTYPE.get(dtype, EXACT), f"{Level.DEFAULT.value} [{dtype}]"
-
-    @property
-    def patterns(self) -> list[tuple[Level, str]]:
-        """Return every (level, key pattern) of the table."""
-        return [(level, pattern) for level, patterns in self.levels for pattern in patterns]
