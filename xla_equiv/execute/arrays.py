@@ -1,12 +1,10 @@
 """From torch tensors to numpy arrays and digests."""
 
-import hashlib
-
 import ml_dtypes
 import numpy as np
 import torch
 
-from xla_equiv.measure.inputs import moments
+from xla_equiv.measure.inputs import moments, sha256
 from xla_equiv.values.trace import Array, InputDigest
 
 WITHOUT_NUMPY = {
@@ -32,5 +30,4 @@ def to_array(tensor: torch.Tensor) -> Array:
 def digest(tensor: torch.Tensor) -> InputDigest:
     """Return what identifies `tensor` as an input of a run."""
     array = to_array(tensor)
-    data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.size else b""
-    return InputDigest(array.dtype.name, tuple(array.shape), hashlib.sha256(data).hexdigest(), moments(array))
+    return InputDigest(array.dtype.name, tuple(array.shape), sha256(array), moments(array))

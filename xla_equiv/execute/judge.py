@@ -12,8 +12,10 @@ from xla_equiv.measure.attribution import attribute, likely_causes
 from xla_equiv.measure.compare import compare_traces
 from xla_equiv.measure.inputs import input_findings, stale_findings
 from xla_equiv.measure.metrics import same_bits
+from xla_equiv.measure.vacuity import blind_findings
 from xla_equiv.store.golden import Golden, golden_selection
 from xla_equiv.values.plan import Test
+from xla_equiv.values.steps import is_key_selected
 from xla_equiv.values.suite import PublishedValues
 from xla_equiv.values.tolerance import Level, Tolerance, ToleranceTable
 from xla_equiv.values.trace import RunFacts, Trace, memory_trace
@@ -64,7 +66,7 @@ def judge(
     comparisons = []
     if not test.is_reference:
         if reference.trace is None:
-            return _expected(test, _without_reference(evidence, reference))
+            return _without_reference(evidence, reference)
         comparisons.append(_equivalence(reference.trace, evidence.trace, test, tolerances))
     own = _against_golden(evidence, tolerances) if not test.expected_failure else None
     comparisons += [own] if own else []
@@ -77,12 +79,15 @@ def judge(
             comparisons[0] = dataclasses.replace(comparisons[0], likely=likely)
     notes = [] if evidence.golden is None or evidence.golden.is_sealed else [EDITED_GOLDEN]
     notes += [_published_note(evidence.trace, published) for published in test.published]
-    run_findings = [*_unproven(evidence.trace.facts), *_unstable(evidence.trace, evidence.repeats)]
+    run_findings = _run_findings(evidence)
+    if reference is not evidence:
+        run_findings += [dataclasses.replace(f, what=f"its reference: {f.what}") for f in _run_findings(reference)]
     status = worst([c.status for c in comparisons] + [finding.status for finding in run_findings])
     grave = next((f.what for f in run_findings if f.status is status), "")
     what = grave or next((f.what for c in comparisons if c.status is status for f in c.findings if f.status is status), "")
     verdict = _verdict(evidence, status, what=what, comparisons=tuple(comparisons))
-    return _expected(test, dataclasses.replace(verdict, notes=(*verdict.notes, *notes)))
+    verdict = dataclasses.replace(verdict, notes=(*verdict.notes, *notes))
+    return verdict if run_findings and verdict.status is not Status.UNVERIFIED else _expected(test, verdict)
 
 
 def tolerance_table(test: Test, overrides: Sequence[tuple[Level, Mapping[str, Tolerance]]]) -> ToleranceTable:
@@ -102,11 +107,16 @@ def _equivalence(reference: Trace, candidate: Trace, test: Test, tolerances: Tol
         kind=ComparisonKind.EQUIVALENCE,
         against=test.reference.label,
         unobserved=tuple(dict.fromkeys(unobserved)),
-        known_findings=unequal,
+        known_findings=[*unequal, *blind_findings(reference, wants_gradients=_records_gradients(test))],
     )
     causes = [f"{len(unequal)} inputs are unlike: {unequal[0].key}: {unequal[0].what}"] if unequal else []
     causes += likely_causes(reference, candidate, found, micro_batches=test.case.micro_batches)
     return dataclasses.replace(found, likely=tuple(causes))
+
+
+def _records_gradients(test: Test) -> bool:
+    """Return whether the suite asks for gradients at any step."""
+    return any(is_key_selected("grad/", step, test.recorded_keys, steps=test.case.steps) for step in range(1, test.case.steps + 1))
 
 
 def _against_golden(evidence: Evidence, tolerances: ToleranceTable) -> Comparison:
@@ -156,6 +166,12 @@ def _published_note(trace: Trace, published: PublishedValues) -> str:
         measured = [f"{float(array.reshape(-1)[0]):.9g}" for entry, array in trace.arrays() if entry.key == key]
         lines.append(f"{key} {' '.join(measured)}; published {' '.join(f'{value:.9g}' for value in values)}")
     return "; ".join(lines)
+
+
+def _run_findings(evidence: Evidence) -> list[Finding]:
+    """Return what is wrong with the run itself: treatments without proof, repeats that disagree."""
+    assert evidence.trace is not None
+    return [*_unproven(evidence.trace.facts), *_unstable(evidence.trace, evidence.repeats)]
 
 
 def _unproven(facts: RunFacts) -> list[Finding]:
@@ -213,9 +229,9 @@ def _expected(test: Test, verdict: Verdict) -> Verdict:
     fault = test.expected_failure
     if fault is None or verdict.status is Status.UNVERIFIED:
         return verdict
-    bad_keys = [f.key for c in verdict.comparisons for f in c.findings]
-    inside = [key for key in bad_keys if fault.covers(key)]
-    if verdict.status is fault.status and len(inside) == len(bad_keys) and fault.raises in verdict.what:
+    findings = [finding for comparison in verdict.comparisons for finding in comparison.findings]
+    is_known = all(finding.status is fault.status and fault.covers(finding.key) for finding in findings)
+    if verdict.status is fault.status and is_known and fault.raises in verdict.what:
         return dataclasses.replace(verdict, expectation=Expectation.MET, why_expected=fault.why)
     if verdict.status.is_green:
         return dataclasses.replace(verdict, expectation=Expectation.NOT_MET, why_expected=fault.why)

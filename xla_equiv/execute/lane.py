@@ -15,13 +15,16 @@ from xla_equiv.store.runs import RunFolder, file_name
 from xla_equiv.values.plan import Test
 
 OnStep = Callable[[Test, Event], None]
-Group = tuple[str, str, tuple[tuple[str, str], ...]]
+Group = tuple[str, str, tuple[tuple[str, str], ...], bool]
 
 
 def group_of(test: Test) -> Group:
-    """Return what tests must have in common to share a worker: interpreter, backend and environment."""
+    """Return what tests must have in common to share a worker: interpreter, backend, environment and role.
+
+    No candidate runs in the process of a reference: what it may have patched must not reach what it is judged by.
+    """
     variant = test.variant
-    return (variant.interpreter, variant.backend, tuple(sorted(variant.env.items())))
+    return (variant.interpreter, variant.backend, tuple(sorted(variant.env.items())), test.is_reference)
 
 
 def group_backend(group: Group) -> str:
@@ -61,7 +64,7 @@ class Lane:
     ) -> None:
         self._folder, self._name, self._most_workers, self._on_step = folder, name, most_workers, on_step
         self._workers: dict[Group, WorkerProcess] = {}
-        self._absent: dict[Group, Outcome] = {}
+        self._unusable: dict[Group, Outcome] = {}
         self._log_numbers = itertools.count(1)
         self._lock = threading.Lock()
         self._is_stopped = False
@@ -83,19 +86,19 @@ class Lane:
 
     def _attempt(self, run: Run) -> Outcome:
         test, group = run.test, group_of(run.test)
-        if group in self._absent:
-            return self._absent[group]
+        if group in self._unusable:
+            return self._unusable[group]
         worker = self._workers.get(group)
         try:
             worker = worker or self._start(group)
-        except _Absent as absent:
-            self._absent[group] = absent.outcome
-            return absent.outcome
+        except _Unusable as unusable:
+            self._unusable[group] = unusable.outcome
+            return unusable.outcome
         except (WorkerDied, WorkerHung) as error:
             return _infrastructure(error, self._last_log)
         trace = run.trace(self._folder)
         shutil.rmtree(trace, ignore_errors=True)
-        job = Job(test.named.path, test.label, str(trace))
+        job = Job(test.named.path, test.label, str(trace.resolve()))
         try:
             event = worker.run(job, limit_s=test.case.time_limit_s, on_step=lambda event: self._on_step(test, event))
         except (WorkerDied, WorkerHung) as error:
@@ -113,11 +116,11 @@ class Lane:
 
     def _start(self, group: Group) -> WorkerProcess:
         """Return a worker that is ready for `group`, after closing the oldest of other groups."""
-        interpreter, backend_name, env = group
+        interpreter, backend_name, env, _ = group
         backend = find_backend(backend_name)
         absence = backend.absence()
         if absence:
-            raise _Absent(Outcome(ending=Ending.ABSENT, what=absence.reason, remedy=absence.remedy))
+            raise _Unusable(Outcome(ending=Ending.ABSENT, what=absence.reason, remedy=absence.remedy))
         while len(self._workers) >= self._most_workers:
             self._drop(next(iter(self._workers)))
         log = self._folder.logs / f"{file_name(backend_name)}.{self._name}.{next(self._log_numbers)}.log"
@@ -135,9 +138,9 @@ class Lane:
         except BaseException:
             self._drop(group, kill=True)
             raise
-        if event.kind == "absent":
+        if event.kind == "failed":
             self._drop(group)
-            raise _Absent(Outcome(ending=Ending.ABSENT, what=event.what, remedy=event.remedy, log=log.name))
+            raise _Unusable(Outcome(ending=Ending.RAISED, what=event.what, log=log.name))
         return worker
 
     def _drop(self, group: Group, *, kill: bool = False) -> None:
@@ -160,7 +163,7 @@ class Lane:
                 worker.kill()
 
 
-class _Absent(Exception):
+class _Unusable(Exception):
     def __init__(self, outcome: Outcome) -> None:
         self.outcome = outcome
 

@@ -4,9 +4,10 @@ import enum
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from xla_equiv.store.atomic import write_bytes
+from xla_equiv.values.errors import TraceError
 
 
 class Ending(str, enum.Enum):
@@ -62,4 +63,9 @@ def write_outcome(trace_folder: Path, outcome: Outcome) -> None:
 def read_outcome(trace_folder: Path) -> Outcome | None:
     """Return the outcome saved beside the trace, None when the run has not ended."""
     path = outcome_path(trace_folder)
-    return _OUTCOME.validate_json(path.read_bytes()) if path.exists() else None
+    if not path.exists():
+        return None
+    try:
+        return _OUTCOME.validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise TraceError(f"{path} is damaged", next="run the suite again") from error

@@ -73,7 +73,7 @@ class WorkerProcess:
         self._pending = b""
 
     def wait_ready(self) -> Event:
-        """Return the first event, "ready" or "absent"."""
+        """Return the first event, "ready" or "failed"."""
         return self._next_event(time.monotonic() + START_LIMIT_S, START_LIMIT_S)
 
     def run(self, job: Job, *, limit_s: float, on_step: Callable[[Event], None]) -> Event:

@@ -28,13 +28,11 @@ class Event:
     """What a worker tells.
 
     Args:
-        kind: "ready" (provenance is given), "absent" (what, remedy), "step" (step, compile_s, run_s),
-            "done", or "failed" (what: type and text of the exception; output: whether it was about writing).
+        kind: "ready", "step" (step, compile_s, run_s), "done", or "failed" (what: type and text of the exception; output: whether it was about writing).
     """
 
     kind: str
     what: str = ""
-    remedy: str = ""
     step: int = 0
     compile_s: float = 0.0
     run_s: float = 0.0

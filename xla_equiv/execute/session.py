@@ -1,7 +1,7 @@
 """A run from beginning to end: which tests, where they record, and what each is judged to be."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from filelock import FileLock
@@ -14,13 +14,14 @@ from xla_equiv.execute.runner import Runner
 from xla_equiv.store.golden import Golden, golden_files, golden_path, read_golden
 from xla_equiv.store.golden_life import is_golden_of
 from xla_equiv.store.runs import RunFolder
-from xla_equiv.store.traces import is_complete, read_trace
-from xla_equiv.values.errors import GoldenError, choices_text
+from xla_equiv.store.traces import FACTS_FILE, read_trace
+from xla_equiv.values.errors import GoldenError, TraceError, choices_text
 from xla_equiv.values.patterns import key_group, matches
 from xla_equiv.values.plan import Test
 from xla_equiv.values.tolerance import Level, Tolerance
 from xla_equiv.values.verdict import Verdict
 
+EVERY_KEY = "*"
 Overrides = Sequence[tuple[Level, Mapping[str, Tolerance]]]
 
 
@@ -99,27 +100,13 @@ class Session:
         trace = Run(test).trace(self.folder)
         return dataclasses.replace(found, trace=self.folder.relative(trace) if trace.is_dir() else "")
 
-    def unmatched_patterns(self, tests: Sequence[Test]) -> list[str]:
+    def unmatched_patterns(self) -> list[str]:
         """Return what is wrong with each key pattern of the overrides that matches no recorded key."""
         keys_of: dict[str, set[str]] = {}
-        for test in tests:
-            folder = Run(test).trace(self.folder)
-            keys = set(read_trace(folder).keys) if is_complete(folder) else set()
-            keys_of.setdefault(test.named.name, set()).update(keys)
-        every = set().union(*keys_of.values())
-        choices = sorted({key_group(key) for key in every}) + sorted(every)
-        patterns = {
-            (level.value, pattern)
-            for suite in keys_of
-            for level, rules in self.overrides(suite)
-            for pattern in rules
-            if pattern != "*"
-        }
-        return [
-            f"{level} [{pattern}]: no such key; {choices_text(pattern, list(dict.fromkeys(choices)))}"
-            for level, pattern in sorted(patterns)
-            if every and not any(matches(key, pattern) for key in every)
-        ]
+        for facts in self.folder.path.glob(f"traces/*/*/{FACTS_FILE}"):
+            keys_of.setdefault(facts.parents[1].name, set()).update(read_trace(facts.parent).keys)
+        rules = {(level, pattern) for suite in keys_of for level, given in self.overrides(suite) for pattern in given}
+        return unmatched(rules, set().union(*keys_of.values()))
 
     def _evidence(self, test: Test) -> Evidence:
         traces = []
@@ -129,9 +116,22 @@ class Session:
             outcome = read_outcome(folder) or outcome
             if outcome.ending is not Ending.DONE:
                 return Evidence(test=test, outcome=outcome, trace=None)
-            traces.append(read_trace(folder))
+            try:
+                traces.append(read_trace(folder))
+            except TraceError as error:
+                return Evidence(test=test, outcome=Outcome(ending=Ending.RAISED, what=error.headline), trace=None)
         path = golden_path(self.goldens, test, traces[0].facts.provenance["device_class"])
         golden: Golden | None = None if test.expected_failure else read_golden(path, test.id)
         return Evidence(
             test=test, outcome=outcome, trace=traces[0], repeats=traces[1:], golden=golden, golden_path=path
         )
+
+
+def unmatched(rules: Iterable[tuple[Level, str]], keys: Collection[str]) -> list[str]:
+    """Return what is wrong with each (level, key pattern) of `rules` that matches none of `keys`."""
+    choices = list(dict.fromkeys([*sorted({key_group(key) for key in keys}), *sorted(keys)]))
+    return [
+        f"{level.value} [{pattern}]: no such key; {choices_text(pattern, choices)}"
+        for level, pattern in sorted(rules)
+        if keys and pattern != EVERY_KEY and not any(matches(key, pattern) for key in keys)
+    ]

@@ -1,9 +1,9 @@
 """Loading suite files as data."""
 
-import importlib.util
 import re
 import sys
 import traceback
+import types
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -12,16 +12,19 @@ from xla_equiv.values.plan import NamedSuite
 from xla_equiv.values.suite import Suite
 
 EXPORTED_NAME = "SUITE"
-EXPORT = re.compile(rf"^{EXPORTED_NAME}\b\s*[:=]", re.MULTILINE)
+EXPORT = re.compile(rf"\b{EXPORTED_NAME}\b")
 CATCHES = re.compile(r"^Catches:\s*(.+?)(?:\n\s*\n|\Z)", re.MULTILINE | re.DOTALL)
 
 
 def is_suite_file(path: Path) -> bool:
-    """Return whether `path` assigns SUITE at its top level; the file is read, not run."""
+    """Return whether `path` speaks of SUITE, in whatever form; the file is read, not run.
+
+    One that cannot be read counts: it is refused when it is loaded, rather than left out silently.
+    """
     try:
         return bool(EXPORT.search(path.read_text(errors="replace")))
     except OSError:
-        return False
+        return True
 
 
 def suite_paths(folder: Path) -> list[Path]:
@@ -67,15 +70,16 @@ def load_suite(path: Path) -> NamedSuite:
     root = str(path.parent.parent)
     if root not in sys.path:
         sys.path.insert(0, root)
-    spec = importlib.util.spec_from_file_location(f"xla_equiv_suite_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses with annotations that are put off look themselves up here
+    module = types.ModuleType(f"xla_equiv_suite_{path.stem}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module  # dataclasses with annotations that are put off look themselves up here
+    writes_bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # it goes by time and size: not enough
     try:
-        spec.loader.exec_module(module)
+        exec(compile(path.read_bytes(), path, "exec"), module.__dict__)  # noqa: S102 (a suite is code)
     except (Exception, SystemExit) as error:
         raise _import_error(path, error) from error
+    finally:
+        sys.dont_write_bytecode = writes_bytecode
     suite = getattr(module, EXPORTED_NAME, None)
     if not isinstance(suite, Suite):
         raise SuiteError(f"{path.name} exports no Suite", details=[("found", f"{EXPORTED_NAME} = {suite!r}")])

@@ -32,16 +32,16 @@ def main() -> None:
     jobs = _read_jobs()
     try:
         _multiply(backend)
-    except Exception as error:  # noqa: BLE001 (whatever it is, the device is not usable)
+    except Exception as error:  # noqa: BLE001 (whatever it is, the device is there and not usable)
         traceback.print_exc()
-        send(events, Event(kind="absent", what=f"{type(error).__name__}: {_first_line(error)}", remedy="xla-equiv doctor"))
+        send(events, Event(kind="failed", what=f"the device does not start: {type(error).__name__}: {_first_line(error)}"))
         return
     send(events, Event(kind="ready"))
     _serve(backend, jobs, events)
 
 
 def _multiply(backend: Backend) -> None:
-    """Multiply two 2 x 2 matrices of ones on the device: a backend that cannot is absent."""
+    """Multiply two 2 x 2 matrices of ones on the device: one that cannot is broken, not absent."""
     import torch
 
     ones = torch.ones(2, 2, device=backend.device())

@@ -9,23 +9,26 @@ from xla_equiv import __version__
 from xla_equiv.execute.environment import installed
 from xla_equiv.store.report import Report
 from xla_equiv.store.runs import RunFolder
-from xla_equiv.values.verdict import Verdict
+from xla_equiv.values.verdict import Verdict, exit_code
 
 REPORTED_PACKAGES = ("torch", "torch_xla", "libtpu", "numpy")
 REPORTED_VARIABLES = ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "OMP_NUM_THREADS", "ATEN_CPU_CAPABILITY", "PJRT_DEVICE")
 
 
 def build_report(
-    folder: RunFolder, verdicts: Iterable[Verdict], *, options: Mapping[str, str], notes: Sequence[str] = ()
+    folder: RunFolder, verdicts: Iterable[Verdict], *, options: Mapping[str, str], notes: Sequence[str] = (), unfinished: Sequence[str] = (), code: int | None = None
 ) -> Report:
-    """Return the report of the run in `folder`."""
+    """Return the report of the run in `folder`; `code` is its exit code where the verdicts do not say it all."""
+    verdicts = tuple(verdicts)
     return Report(
         created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         run=str(folder.path),
         provenance=controller_provenance(),
         options=options,
-        verdicts=tuple(verdicts),
+        verdicts=verdicts,
         notes=tuple(notes),
+        unfinished=tuple(unfinished),
+        exit_code=exit_code(verdicts) if code is None else code,
     )
 
 

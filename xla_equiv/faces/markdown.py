@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 
 from xla_equiv.faces.failure_text import failure_text
-from xla_equiv.faces.tables import HEADERS, closing_rows, counts, failures
-from xla_equiv.faces.terminal import header, summary_lines
+from xla_equiv.faces.tables import HEADERS, closing_rows, failures
+from xla_equiv.faces.terminal import header, outcome, summary_lines
 from xla_equiv.faces.tolerance_report import markdown_table, tolerance_markdown
 from xla_equiv.store.report import Report
 
@@ -25,7 +25,7 @@ def render_markdown(report: Report, *, budget_bytes: int = BUDGET_BYTES) -> str:
     failed = [_fenced(failure_text(verdict, run=report.run)) for verdict in failures(report.verdicts)]
     facts = _fenced("\n".join([header(report), "", *summary_lines(report)]))
     table = markdown_table(HEADERS, [row.cells for row in closing_rows(report.verdicts)], code=(0, 1, 5))
-    text = f"# xla-equiv: {counts(report.verdicts)}\n"
+    text = f"# xla-equiv: {outcome(report)}\n"
     text += _section("Failures", failed, room=(budget_bytes - _size(text)) // 2)
     text += _section("Run", [facts], room=budget_bytes - _size(text) - 2 * NOTICE_BYTES)
     text += _section("Tests", table.split("\n"), room=budget_bytes - _size(text) - NOTICE_BYTES, heads=2)

@@ -76,7 +76,10 @@ def command_line_tolerances(rtol: Sequence[str], atol: Sequence[str]) -> dict[st
             faults = tolerance_problems(**{"rtol": None, "atol": None, name: value})
             if faults:
                 problems.append(f"--{name} {text}: {number!r} is not a finite number of at least 0")
-            parts.setdefault(pattern if has_pattern else EVERY_KEY, {})[name] = value
+            part = parts.setdefault(pattern if has_pattern else EVERY_KEY, {})
+            if name in part:
+                problems.append(f"--{name} {text}: given twice for {pattern or 'all keys'}")
+            part[name] = value
     if problems:
         raise ToleranceError("impossible tolerance on the command line", problems=problems)
     return {pattern: Tolerance(**part, why=COMMAND_LINE_REASON) for pattern, part in parts.items()}  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The pytest plugin: one item for each test of a suite, `suites/NAME.py::SUITE::VARIANT[BACKEND]`.
+"""The pytest plugin: one item for each test of a suite, `suites/NAME.py::VARIANT[BACKEND]`.
 
 Importing this module imports neither torch nor anything else that is heavy; a project without suites
 pays for one look at its files' names.
@@ -67,7 +67,7 @@ class SuiteFile(pytest.File):
         """Yield an item for each test that the options leave."""
         run = run_of(self.config)
         for test in run.tests(self.path):
-            item: SuiteItem = SuiteItem.from_parent(self, name=test.id, test=test)
+            item: SuiteItem = SuiteItem.from_parent(self, name=test.label, test=test)
             item.add_marker(pytest.mark.xdist_group(run.schedule_group(test)))
             yield item
 
@@ -121,8 +121,8 @@ class SuiteItem(pytest.Item):
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """Return where the test is written, and its name."""
-        return self.path, 0, self.name
+        """Return where the test is written, and its full name."""
+        return self.path, 0, self.test.id
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -140,7 +140,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     run.finish()
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     is_all_skipped = run.report is not None and all(verdict.is_skip for verdict in run.report.verdicts)
-    if is_all_skipped and reporter is not None and not reporter.stats.get("passed"):
+    if run.problems:
+        session.exitstatus = pytest.ExitCode.USAGE_ERROR
+    elif is_all_skipped and reporter is not None and not reporter.stats.get("passed") and session.exitstatus == 0:
         session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED  # a run that judged nothing is not green
 
 
@@ -159,3 +161,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(line)
     terminalreporter.write_line(counts(report.verdicts))
     terminalreporter.write_line(f"report: {os.fspath(run.folder.report)}")
+    for problem in run.problems:
+        terminalreporter.write_line(f"ERROR: {problem}")

@@ -55,6 +55,14 @@ def select(
         raise SelectionError(
             f"no test is left of {len(every)}", details=[("because", because), ("where", where)], next="xla-equiv list"
         )
+    idle = [one.name for one in suites if names and not any(test.named is one for test in tests)]
+    if idle:
+        raise SelectionError(
+            "no test is left of a suite that was named",
+            problems=idle,
+            details=[("because", "its cases are marked full and need --full, or -k and --backend leave none")],
+            next="xla-equiv list",
+        )
     return Selection(suites, tests)
 
 

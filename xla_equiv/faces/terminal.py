@@ -52,6 +52,8 @@ def summary_lines(report: Report) -> list[str]:
         *_labelled("expected", _expected_failures(report.verdicts)),
         *_labelled("skipped", _skips(report.verdicts)),
         *_labelled("retried", _retries(report.verdicts)),
+        *_labelled("not run", [_named(report.unfinished)] if report.unfinished else []),
+        *_labelled("left out", _left_out(report.verdicts)),
         *_labelled("published", published_lines(report.verdicts)),
         *_labelled("decided", deciders(report)),
         *_labelled("note", [*report.notes, *_notes(report.verdicts)]),
@@ -91,6 +93,15 @@ def _skips(verdicts: Sequence[Verdict]) -> list[str]:
     ]
 
 
+def _left_out(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return which keys were not compared because a treatment cannot record them, and for which tests."""
+    by_patterns: dict[tuple[str, ...], list[str]] = {}
+    for verdict in verdicts:
+        for patterns in {comparison.unobserved for comparison in verdict.comparisons if comparison.unobserved}:
+            by_patterns.setdefault(patterns, []).append(verdict.test)
+    return [f"{', '.join(patterns)} cannot be recorded by {_named(tests)}" for patterns, tests in by_patterns.items()]
+
+
 def _retries(verdicts: Sequence[Verdict]) -> list[str]:
     retried = [verdict for verdict in verdicts if verdict.attempts > 1]
     return [f"{one.test} ran {one.attempts} times; the first: {one_line(one.first_failure)}" for one in retried]
@@ -124,10 +135,16 @@ def _failure(verdict: Verdict, run: str, *, colour: bool) -> str:
     return f"{RED}{headline}{RESET}{newline}{rest}" if colour else text
 
 
+def outcome(report: Report) -> str:
+    """Return how many tests ended how, and how many did not end."""
+    unfinished = f"{len(report.unfinished)} not run: interrupted" if report.unfinished else ""
+    return ", ".join(part for part in (counts(report.verdicts) if report.verdicts else "", unfinished) if part)
+
+
 def _closing_line(report: Report, *, colour: bool) -> str:
-    text = counts(report.verdicts)
+    text = outcome(report)
     if not colour:
         return text
-    is_bad = any(is_failure(verdict) for verdict in report.verdicts)
+    is_bad = bool(report.unfinished) or any(is_failure(verdict) for verdict in report.verdicts)
     has_judged = any(verdict.is_green for verdict in report.verdicts)
     return f"{RED if is_bad else GREEN if has_judged else YELLOW}{text}{RESET}"

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
-
 from xla_equiv.measure.metrics import measure
 from xla_equiv.values.patterns import key_group, matches
 from xla_equiv.values.tolerance import ToleranceTable
@@ -44,21 +42,17 @@ def compare_traces(
     candidates = {(entry.step, entry.key): entry for entry in candidate.entries if is_compared(entry)}
     findings = list(known_findings) + _missing(references, candidates)
     measurements = []
-    is_any_gradient_nonzero = False
     for place in sorted(references.keys() & candidates.keys(), key=_order(references)):
         entry, other = references[place], candidates[place]
         if (entry.dtype, entry.shape) != (other.dtype, other.shape):
             findings.append(_unlike(entry, other))
             continue
         one, two = reference.read(entry), candidate.read(other)
-        is_any_gradient_nonzero |= entry.key.startswith("grad/") and bool(np.any(one))
         tolerance = tolerances.resolve(entry.key, entry.dtype, kind.value)
         measurements.append(measure(one, two, tolerance, key=entry.key, step=entry.step))
     findings += [_outside(found) for found in measurements if not found.status.is_green]
     if not measurements:
         findings.append(Finding(status=Status.MISSING, what="nothing was compared: no key and step stands on both sides"))
-    elif kind is ComparisonKind.EQUIVALENCE and not is_any_gradient_nonzero and _has_gradients(measurements):
-        findings.append(Finding(status=Status.BLIND, what="every gradient of the reference is zero: nothing could fail"))
     findings.sort(key=lambda finding: finding.step)
     groups = group_measurements(measurements)
     return Comparison(
@@ -70,10 +64,6 @@ def compare_traces(
         compared=len(measurements),
         unobserved=tuple(unobserved),
     )
-
-
-def _has_gradients(measurements: Sequence[Measurement]) -> bool:
-    return any(found.key.startswith("grad/") for found in measurements)
 
 
 def _order(entries: Mapping[tuple[int, str], Entry]) -> Callable[[tuple[int, str]], tuple[int, int]]:

@@ -1,5 +1,6 @@
 """Whether two runs started from the same parameters and trained on the same batches."""
 
+import hashlib
 import math
 import re
 from collections.abc import Mapping
@@ -11,6 +12,11 @@ from xla_equiv.values.verdict import Finding, Status
 
 SAME_INPUT_RTOL = 1e-6
 """Generators of two processors differ in the last bits (2^-23) of a draw; another seed differs in the first."""
+
+
+def sha256(values: Array) -> str:
+    """Return the SHA-256 of the bytes of `values`."""
+    return hashlib.sha256(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data if values.size else b"").hexdigest()
 
 
 def moments(values: Array) -> tuple[float, float, float]:

@@ -92,6 +92,12 @@ def _wide(values: Array) -> NDArray[np.float64]:
     return values.astype(np.complex128 if np.iscomplexobj(values) else np.float64)
 
 
+def _distance(reference: Array, candidate: Array) -> NDArray[np.float64]:
+    """Return |candidate - reference| of integers, taken before float64 rounds them; modulo 2^64 it cannot overflow."""
+    high, low = np.maximum(reference, candidate), np.minimum(reference, candidate)
+    return (high.astype(np.uint64) - low.astype(np.uint64)).astype(np.float64)
+
+
 class _Worst:
     """The running extremes over the blocks of one tensor."""
 
@@ -108,9 +114,7 @@ class _Worst:
             self._add_nonfinite(r, c, ~finite, tolerance, start)
             r, c = np.where(finite, r, 0.0), np.where(finite, c, 0.0)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            difference = np.abs(c - r)
-            if reference.dtype.kind in "biu":  # float64 does not tell large integers apart
-                difference = np.maximum(difference, (reference != candidate).astype(np.float64))
+            difference = _distance(reference, candidate) if reference.dtype.kind in "biu" else np.abs(c - r)
             magnitude = np.abs(r)
             limit = tolerance.atol + tolerance.rtol * magnitude
             margin = np.where(difference > 0, difference / limit, 0.0)

@@ -37,6 +37,8 @@ class Report:
         options: name -> text of what was asked for: selection, tolerances, workers.
         verdicts: one for each test.
         notes: what concerns no single test, such as unused goldens.
+        unfinished: the tests that were chosen and did not end, in a run that was interrupted.
+        exit_code: what the run ended with.
     """
 
     schema: int = SCHEMA
@@ -46,6 +48,8 @@ class Report:
     options: Mapping[str, str] = field(default_factory=dict)
     verdicts: tuple[Verdict, ...] = ()
     notes: tuple[str, ...] = ()
+    unfinished: tuple[str, ...] = ()
+    exit_code: int
 
 
 @dataclass(frozen=True, kw_only=True)

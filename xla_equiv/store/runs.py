@@ -9,6 +9,9 @@ from pathlib import Path
 from xla_equiv.store.atomic import write_bytes
 from xla_equiv.values.errors import OutputError, ReportError, choices_text
 
+BIRTH_FILE = ".gitignore"
+"""Written once, when the folder is made: its time tells which run is the latest."""
+
 DEFAULT_RUNS = Path(".xla_equiv") / "runs"
 
 
@@ -23,13 +26,20 @@ class RunFolder:
 
     path: Path
 
-    def create(self) -> None:
-        """Make the folder, and tell git to leave it alone.
+    def create(self, *, is_shared: bool = False) -> None:
+        """Make the folder, claim it, and tell git to leave it alone.
+
+        Args:
+            is_shared: whether other processes of the same run use it too.
 
         Raises:
-            OutputError: it cannot be written.
+            OutputError: it cannot be written, or another run has claimed it.
         """
-        write_bytes(self.path / ".gitignore", b"*\n")
+        write_bytes(self.path / BIRTH_FILE, b"*\n")
+        try:
+            (self.path / "traces").mkdir(exist_ok=is_shared)
+        except FileExistsError as error:
+            raise OutputError(f"{self.path} is in use by another run", next="choose another folder") from error
 
     @property
     def report(self) -> Path:
@@ -53,7 +63,7 @@ class RunFolder:
 
     def verdict(self, suite: str, label: str) -> Path:
         """Return the path of a test's verdict."""
-        return self.verdicts / f"{file_name(f'{suite}--{label}')}.json"
+        return self.verdicts / suite / f"{file_name(label)}.json"
 
     def relative(self, path: Path) -> str:
         """Return `path` as it is written in a report: relative to the run folder."""
@@ -64,15 +74,15 @@ def choose_run_folder(path: Path | None) -> RunFolder:
     """Return a fresh run folder at `path`, or at a name made of the time under `.xla_equiv/runs`.
 
     Raises:
-        OutputError: the folder already holds a run.
+        OutputError: the folder already holds a run, or anything else.
     """
     if path is None:
         stamp = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%SZ")
         path = DEFAULT_RUNS / f"{stamp}-{os.getpid()}"
-    folder = RunFolder(path)
-    if folder.report.exists() or (path / "traces").exists():
-        raise OutputError(f"{path} already holds a run", next="choose another folder, or remove this one")
-    return folder
+    if path.is_dir() and any(path.iterdir()):
+        what = "already holds a run" if (path / "traces").exists() else "is not empty"
+        raise OutputError(f"{path} {what}", next="choose another folder, or remove this one")
+    return RunFolder(path)
 
 
 def find_run_folder(name: str) -> RunFolder:
@@ -81,7 +91,8 @@ def find_run_folder(name: str) -> RunFolder:
     Raises:
         ReportError: there is no such run.
     """
-    known = sorted(path.name for path in DEFAULT_RUNS.glob("*") if path.is_dir())
+    runs = sorted(DEFAULT_RUNS.glob(f"*/{BIRTH_FILE}"), key=lambda path: path.stat().st_mtime_ns)
+    known = [path.parent.name for path in runs]
     if name == "latest":
         if known:
             return RunFolder(DEFAULT_RUNS / known[-1])

@@ -69,6 +69,12 @@ def read_trace(folder: Path) -> Trace:
     numbers = sorted(
         int(found.group(1)) for path in folder.iterdir() if (found := re.fullmatch(r"step-(\d+)\.safetensors", path.name))
     )
+    if numbers != list(range(1, facts.steps + 1)):
+        raise TraceError(
+            f"the trace in {folder} is not whole",
+            details=[("found", f"{len(numbers)} of {facts.steps} steps")],
+            next="run the suite again",
+        )
     entries = tuple(
         Entry(step, key, array.dtype.name, array.shape) for step in numbers for key, array in load(step).arrays.items()
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -58,9 +59,9 @@ class Case:
             if not isinstance(getattr(self, name), int) or getattr(self, name) < 1
         ]
         problems += [
-            f"{name}: {value!r} is not above 0"
+            f"{name}: {value!r} is not a finite number above 0"
             for name, value in (("clip_norm", self.clip_norm), ("time_limit_s", self.time_limit_s))
-            if value is not None and not (isinstance(value, int | float) and value > 0)
+            if value is not None and not (isinstance(value, int | float) and 0 < value < math.inf)
         ]
         problems += [
             f"{name}: {getattr(self, name)!r} is not a function"

@@ -21,7 +21,10 @@ def compile_expression(text: str) -> Predicate:
         SelectionError: `text` is empty or ill-formed.
     """
     tokens = TOKEN.findall(text)
-    predicate, rest = _either(tokens, text)
+    try:
+        predicate, rest = _either(tokens, text)
+    except RecursionError as error:
+        raise _ill_formed(text[:40], "it is nested too deeply") from error
     if rest:
         raise _ill_formed(text, f"unexpected {rest[0]!r}")
     return predicate

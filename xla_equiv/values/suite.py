@@ -15,6 +15,11 @@ from xla_equiv.values.treatment import Treatment, accumulating
 from xla_equiv.values.verdict import Status
 
 
+def is_name(text: str) -> bool:
+    """Return whether `text` can name a case or a variant: letters, digits, `_` and `-`."""
+    return bool(text) and all(character.isalnum() or character in "_-" for character in text)
+
+
 @dataclass(frozen=True)
 class Variant:
     """A named way to run a case: where, and under which treatments.
@@ -34,7 +39,7 @@ class Variant:
     env: Mapping[str, str] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
-        if not self.name or not all(c.isalnum() or c in "_-" for c in self.name):
+        if not is_name(self.name):
             raise SuiteError(f"variant name {self.name!r} has characters other than letters, digits, '_' and '-'")
         if accumulating(self.treatments) is None:
             raise SuiteError(
@@ -66,9 +71,16 @@ class ExpectedFailure:
     raises: str = ""
     why: str
 
+    def __post_init__(self) -> None:
+        if self.status is Status.CRASHED and not self.raises:
+            raise SuiteError(
+                f"the ExpectedFailure of {self.test!r} accepts every crash",
+                next="raises='TypeError' names the exception that is expected",
+            )
+
     def covers(self, key: str) -> bool:
-        """Return whether `key` may be wrong."""
-        return matches(key, self.keys)
+        """Return whether `key` may be wrong; inputs that differ between the arms never may."""
+        return bool(key) and not key.startswith("input/") and matches(key, self.keys)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,6 +160,8 @@ class Suite:
         ]
         if not self.cases:
             problems.append("case: empty; there is nothing to train")
+        problems += [f"case {name!r}: has characters other than letters, digits, '_' and '-'" for name in self.cases if name and not is_name(name)]
+        problems += self._step_problems()
         if not self.candidates:
             problems.append("candidates: empty; there is nothing to compare with the reference")
         labels = [label(case, variant) for case in self.cases for variant in (self.reference, *self.candidates)]
@@ -160,6 +174,20 @@ class Suite:
             ]
         if problems:
             raise SuiteError("a Suite is impossible", problems=problems)
+
+    def _step_problems(self) -> list[str]:
+        """Return the step numbers of the selections that no case has: they would select nothing, silently."""
+        problems = []
+        for kind in ("record", "golden"):
+            for name, case in self.cases.items():
+                selections = {**getattr(self, kind), **getattr(self, f"case_{kind}").get(name, {})}
+                problems += [
+                    f"{kind} [{pattern}]: step {step} is not in 1 to {case.steps}, nor in -{case.steps} to -1"
+                    for pattern, steps in selections.items()
+                    for step in steps or ()
+                    if not 1 <= abs(step) <= case.steps
+                ]
+        return list(dict.fromkeys(problems))
 
     @property
     def cases(self) -> Mapping[str, Case]:

@@ -41,6 +41,8 @@ class WhileAccumulation(Treatment):
         return StepOutputs(loss=loss.detach(), carried=tuple(carried))
 
     def why_unproven(self, graph: GraphFacts, *, micro_batches: int) -> str:
+        if micro_batches == 1:
+            return f"{self.name}: XLA removes a loop of one iteration; accumulate two micro-batches or more"
         trip_counts = [count for module in graph.modules for count in module.trip_counts]
         if micro_batches in trip_counts:
             return ""

@@ -1,20 +1,23 @@
 """`xla-equiv compare`."""
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
+from xla_equiv.execute.session import unmatched
 from xla_equiv.faces.failure_text import failure_text
 from xla_equiv.faces.options import tolerance_options, tolerance_overrides
 from xla_equiv.faces.tolerance_report import tolerance_table
 from xla_equiv.measure.attribution import likely_causes
 from xla_equiv.measure.compare import compare_traces
+from xla_equiv.measure.inputs import stale_findings
 from xla_equiv.store.golden import manifest_path, read_golden
 from xla_equiv.store.manifest import read_manifest
 from xla_equiv.store.report import Report
 from xla_equiv.store.traces import read_trace
-from xla_equiv.values.errors import GoldenError
+from xla_equiv.values.errors import GoldenError, SelectionError
 from xla_equiv.values.tolerance import ToleranceTable
 from xla_equiv.values.trace import Trace
 from xla_equiv.values.verdict import ComparisonKind, Verdict, exit_code
@@ -39,12 +42,16 @@ def command(
     """
     overrides = tolerance_overrides(rtol, atol, tolerance_path, suites=None)("")
     one, other = _read(reference), _read(candidate)
+    problems = unmatched({(level, p) for level, rules in overrides for p in rules}, {*one.keys, *other.keys})
+    if problems:
+        raise SelectionError("a tolerance is for keys that do not exist", problems=problems)
     found = compare_traces(one, other, ToleranceTable(overrides), kind=ComparisonKind.EQUIVALENCE, against=str(reference))
     likely = likely_causes(one, other, found, micro_batches=int(one.facts.settings.get("micro_batches", "1")))
-    found = type(found)(**{**vars(found), "likely": likely})
+    unlike = tuple(finding.what for finding in stale_findings(one.facts, other.facts))
+    found = dataclasses.replace(found, likely=(*unlike, *likely))
     what = found.findings[0].what if found.findings else ""
     verdict = Verdict(test=str(candidate), status=found.status, what=what, comparisons=(found,))
-    click.echo(tolerance_table(Report(created="", run="", verdicts=(verdict,))))
+    click.echo(tolerance_table(Report(created="", run="", verdicts=(verdict,), exit_code=exit_code([verdict]))))
     click.echo("" if verdict.is_green else failure_text(verdict))
     click.echo(f"{found.status.value}: {found.compared} tensors compared")
     return exit_code([verdict])

@@ -99,6 +99,6 @@ def _backend(backend: Backend) -> Check:
             return Check(what, "does not start", str(error), f"see its last line: {' '.join(last)}")
         finally:
             worker.close()
-    if event.kind == "absent":
-        return Check(what, "does not start", event.what, event.remedy)
+    if event.kind == "failed":
+        return Check(what, "does not start", event.what, "install matching versions of torch and torch_xla; free the device")
     return Check(what, "multiplied two matrices")

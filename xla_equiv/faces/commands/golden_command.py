@@ -22,6 +22,9 @@ from xla_equiv.values.expression import compile_expression
 from xla_equiv.values.plan import Test, expand
 from xla_equiv.values.verdict import EXIT_EQUIVALENT, EXIT_GOLDEN, Verdict
 
+OVERRIDING_OPTIONS = ("--rtol", "--atol", "--tolerances")
+"""What makes a green say less than the suites ask for."""
+
 
 @click.group("golden")
 def command() -> None:
@@ -45,7 +48,9 @@ def accept_command(run: str, expression: str, why: str, forced: str, suites_fold
     folder = find_run_folder(run)
     report = read_report(folder.report)
     proposals = _proposals(folder, report, expression, suites_folder, golden_folder)
+    overridden = [f"{option} {report.options[option]}" for option in OVERRIDING_OPTIONS if option in report.options]
     objections = [f"{one.test.id}: {text}" for one in proposals for text in one.objections]
+    objections += [f"the run was judged with {text}" for text in overridden]
     if objections and not forced.strip():
         raise GoldenError(
             "nothing is accepted",
@@ -53,7 +58,7 @@ def accept_command(run: str, expression: str, why: str, forced: str, suites_fold
             next="leave these out with -k 'not ...', or overrule with --force REASON",
         )
     for one in proposals:
-        accept(one, why=why, run=folder.path.name, forced=forced if one.objections else "")
+        accept(one, why=why, run=folder.path.name, forced=forced if one.objections or overridden else "")
         click.echo(f"accepted {one.test.id} into {one.path}")
     return EXIT_EQUIVALENT
 
@@ -67,7 +72,8 @@ def _proposals(
     gone = [f"{name} is in the report, but in no suite" for name in verdicts if name not in tests]
     if gone or not verdicts:
         raise SelectionError("nothing to accept", problems=gone or [f"no test of the run satisfies {expression!r}"])
-    reruns = int(report.options.get("--repeat", "1"))
+    repeat = report.options.get("--repeat", "1")
+    reruns = int(repeat) if repeat.isdigit() else 1
     return [_proposal(folder, tests[name], verdict, golden_folder, reruns) for name, verdict in verdicts.items()]
 
 

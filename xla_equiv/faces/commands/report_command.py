@@ -12,7 +12,6 @@ from xla_equiv.faces.tolerance_report import tolerance_json, tolerance_markdown,
 from xla_equiv.store.atomic import write_bytes
 from xla_equiv.store.report import read_report, write_report
 from xla_equiv.store.runs import find_run_folder
-from xla_equiv.values.verdict import exit_code
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -45,4 +44,4 @@ def command(
             write_bytes(path, render(report).encode())
     colour = wants_colour(is_terminal=sys.stdout.isatty(), environment=os.environ)
     click.echo(tolerance_table(report) if is_tolerances else render_terminal(report, colour=colour))
-    return exit_code(report.verdicts)
+    return report.exit_code

@@ -21,7 +21,7 @@ from xla_equiv.faces.terminal import render_terminal, wants_colour
 from xla_equiv.store.golden_life import unused_goldens
 from xla_equiv.store.report import Report, write_report
 from xla_equiv.store.runs import choose_run_folder
-from xla_equiv.values.errors import Interrupted, OutputError, SelectionError
+from xla_equiv.values.errors import Interrupted, OutputError, SelectionError, XlaEquivError
 from xla_equiv.values.plan import Test, expand
 from xla_equiv.values.verdict import EXIT_EQUIVALENT, EXIT_GOLDEN, exit_code
 
@@ -69,24 +69,38 @@ def command(
     folder.create()
     interrupted = _train(session, chosen.tests, workers or min(os.cpu_count() or 1, MOST_DEFAULT_WORKERS))
     ended = [test for test in chosen.tests if session.has_ended(test)]
+    verdicts = [session.verdict(test) for test in ended]
     unused = [] if names else _unused(chosen, golden_folder)
+    problem = _problem(session, [test.id for test in chosen.tests if test not in ended], interrupted=interrupted)
+    code = exit_code(verdicts)
+    code = problem.exit_code if problem else EXIT_GOLDEN if code == EXIT_EQUIVALENT and unused else code
     report = build_report(
         folder,
-        [session.verdict(test) for test in ended],
+        verdicts,
         options=_options(names, expression, backends, rtol, atol, tolerance_path, repeat),
         notes=[f"the golden {path} is used by no test" for path in unused],
+        unfinished=[test.id for test in chosen.tests if test not in ended],
+        code=code,
     )
     unwritten = _write(report, folder.report, json_path)
-    colour = wants_colour(is_terminal=sys.stdout.isatty(), environment=os.environ)
-    click.echo(render_terminal(report, colour=colour))
-    if unwritten:
-        raise unwritten
+    click.echo(render_terminal(report, colour=wants_colour(is_terminal=sys.stdout.isatty(), environment=os.environ)))
+    if unwritten or problem:
+        raise unwritten or problem  # type: ignore[misc]
+    return code
+
+
+def _problem(session: Session, unfinished: Sequence[str], *, interrupted: bool) -> XlaEquivError | None:
+    """Return what was wrong with the run as a whole, to be raised once the report is shown and saved."""
     if interrupted:
-        missing = len(chosen.tests) - len(ended)
-        raise Interrupted(f"interrupted: {missing} of {len(chosen.tests)} tests did not end", next=f"xla-equiv report {folder.path}")
-    _check_patterns(session, ended)
-    code = exit_code(report.verdicts)
-    return EXIT_GOLDEN if code == EXIT_EQUIVALENT and unused else code
+        return Interrupted(f"interrupted: {len(unfinished)} tests did not end", next=f"xla-equiv report {session.folder.path}")
+    problems = session.unmatched_patterns()
+    if problems:
+        return SelectionError(
+            "a tolerance is for keys that do not exist; the report is saved",
+            problems=problems,
+            next="xla-equiv show SUITE::VARIANT[BACKEND] lists the keys",
+        )
+    return None
 
 
 def _train(session: Session, tests: Sequence[Test], workers: int) -> bool:
@@ -101,32 +115,22 @@ def _train(session: Session, tests: Sequence[Test], workers: int) -> bool:
 
 @contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """Treat SIGTERM, as CI services send it, like Ctrl-C: stop the workers and report what there is."""
+    """Treat SIGTERM, as CI services send it, and a closed terminal like Ctrl-C: stop the workers, report what there is."""
 
     def interrupt(number: int, frame: object) -> None:  # noqa: ARG001 (the signature of a signal handler)
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _unused(chosen: Selection, golden_folder: Path) -> list[Path]:
     tests = list(expand(chosen.suites))
     return unused_goldens(golden_folder, tests, lambda name: find_backend(name).device_classes)
-
-
-def _check_patterns(session: Session, tests: Sequence[Test]) -> None:
-    """Refuse key patterns of the command line and of the tolerance file that no key matches."""
-    problems = session.unmatched_patterns(tests)
-    if problems:
-        raise SelectionError(
-            "a tolerance is for keys that do not exist; the report is saved",
-            problems=problems,
-            next=f"xla-equiv show '{tests[0].id}' lists the keys" if tests else "",
-        )
 
 
 def _options(

@@ -1,0 +1,35 @@
+"""Whether a comparison could fail at all: what a training that trains nothing leaves in its trace."""
+
+import numpy as np
+
+from xla_equiv.measure.inputs import sha256
+from xla_equiv.values.trace import Entry, Trace
+from xla_equiv.values.verdict import Finding, Status
+
+
+def blind_findings(reference: Trace, *, wants_gradients: bool) -> list[Finding]:
+    """Return why comparing with `reference` could not show a fault; empty when it could.
+
+    Args:
+        reference: the trusted trace.
+        wants_gradients: whether gradients are recorded where there are any.
+    """
+    gradients = _of(reference, "grad/")
+    found = []
+    if wants_gradients and not gradients:
+        found.append("the reference has no gradient")
+    elif gradients and not any(np.any(reference.read(entry)) for entry in gradients):
+        found.append("every gradient of the reference is zero")
+    parameters = _of(reference, "param/")
+    if parameters and not any(_has_moved(reference, entry) for entry in parameters):
+        found.append("no parameter of the reference has moved from its initial value")
+    return [Finding(status=Status.BLIND, what=f"{what}: nothing could fail") for what in found]
+
+
+def _of(trace: Trace, prefix: str) -> list[Entry]:
+    return [entry for entry in trace.entries if entry.key.startswith(prefix)]
+
+
+def _has_moved(trace: Trace, entry: Entry) -> bool:
+    initial = trace.facts.inputs.get(entry.key)
+    return initial is None or initial.sha256 != sha256(trace.read(entry))
