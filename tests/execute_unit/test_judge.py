@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from xla_equiv import Case, ExpectedFailure, Suite, Tolerance, Variant
+from xla_equiv import ALL_STEPS, NO_STEPS, Case, ExpectedFailure, Suite, Tolerance, Variant
 from xla_equiv.execute.judge import EDITED_GOLDEN, Evidence, judge
 from xla_equiv.execute.outcome import Ending, Outcome
 from xla_equiv.store.golden import Golden, read_golden
@@ -118,10 +118,12 @@ def test_a_missing_golden_is_no_agreement() -> None:
     assert judge(one, one, ()).status is Status.NOGOLDEN
 
 
-def against_reference(recorded: Trace, *, repeats: Sequence[Trace] = (), **suite: Any) -> Verdict:
+def against_reference(
+    recorded: Trace, *, repeats: Sequence[Trace] = (), reference: Evidence | None = None, **suite: Any
+) -> Verdict:
     """Judge a run of the candidate against one of the reference; neither has a golden."""
-    reference, candidate = made_tests(**suite)
-    return judge(evidence(candidate, recorded, repeats=repeats), evidence(reference, trace(reference)), ())
+    trusted, candidate = made_tests(**suite)
+    return judge(evidence(candidate, recorded, repeats=repeats), reference or evidence(trusted, trace(trusted)), ())
 
 
 def test_a_candidate_is_compared_with_its_reference_first() -> None:
@@ -207,3 +209,85 @@ def test_a_known_crash_is_known_by_its_text() -> None:
         ended = Outcome(ending=Ending.RAISED, what=what)
         verdict = judge(evidence(candidate, None, outcome=ended), evidence(reference, trace(reference)), ())
         assert verdict.expectation is expectation
+
+
+def test_the_reference_of_a_known_crash_must_not_crash() -> None:
+    fault = dataclasses.replace(FAULT, status=Status.CRASHED, keys="*", raises="TypeError")
+    reference, candidate = made_tests(expected_failures=[fault])
+    crashed = evidence(reference, None, outcome=Outcome(ending=Ending.RAISED, what="TypeError: no"))
+    verdict = judge(evidence(candidate, trace(candidate)), crashed, ())
+    assert (verdict.status, verdict.expectation, verdict.is_green) == (Status.CRASHED, Expectation.NONE, False)
+
+
+CANDIDATE = made_tests()[1]
+DOUBLED = {place: 2 * array if place[1] == "param/a" else array for place, array in arrays().items()}
+WITHOUT_LOSS = {place: array for place, array in arrays().items() if place[1] != "loss"}
+OTHER_BATCH = {"batch/2/0/0": InputDigest("float32", (2,), "x", (1.0, 1.0, 0.5))}
+MISSING_AND_OUTSIDE = {place: array for place, array in DOUBLED.items() if place[1] != "loss"}
+
+
+@pytest.mark.parametrize(
+    ("status", "recorded", "repeats"),
+    [
+        (Status.UNPROVEN, trace(CANDIDATE, unproven=("no while in the graph",)), []),
+        (Status.UNSTABLE, trace(CANDIDATE), [trace(CANDIDATE, DOUBLED)]),
+        (Status.OUTSIDE, trace(CANDIDATE, DOUBLED, unproven=("no while in the graph",)), []),
+        (Status.OUTSIDE, trace(CANDIDATE, DOUBLED), [trace(CANDIDATE)]),
+        (Status.OUTSIDE, trace(CANDIDATE, inputs={**trace(CANDIDATE).facts.inputs, **OTHER_BATCH}), []),
+        (Status.OUTSIDE, trace(CANDIDATE, DOUBLED, inputs={**trace(CANDIDATE).facts.inputs, **OTHER_BATCH}), []),
+        (Status.MISSING, trace(CANDIDATE, MISSING_AND_OUTSIDE), []),
+        (Status.MISSING, trace(CANDIDATE, {(9, "loss"): np.zeros(1, np.float32)}), []),
+    ],
+    ids=["unproven", "unstable", "outside unproven", "outside unstable", "inputs", "inputs too", "other status", "no key"],
+)
+def test_a_known_failure_of_every_key_excuses_nothing_but_its_own_status(
+    status: Status, recorded: Trace, repeats: list[Trace]
+) -> None:
+    fault = dataclasses.replace(FAULT, status=status, keys="*")
+    verdict = against_reference(recorded, repeats=repeats, expected_failures=[fault])
+    assert (verdict.status, verdict.expectation, verdict.is_green) == (status, Expectation.NONE, False)
+
+
+@pytest.mark.parametrize(("status", "recorded"), [(Status.OUTSIDE, DOUBLED), (Status.MISSING, WITHOUT_LOSS)])
+def test_a_known_failure_of_every_key_is_met_by_its_own_status(status: Status, recorded: dict[tuple[int, str], Array]) -> None:
+    fault = dataclasses.replace(FAULT, status=status, keys="*")
+    verdict = against_reference(trace(CANDIDATE, recorded), expected_failures=[fault])
+    assert (verdict.status, verdict.expectation) == (status, Expectation.MET)
+
+
+def test_what_is_wrong_with_the_reference_is_wrong_with_what_it_judges() -> None:
+    test = made_tests()[0]
+    unproven = evidence(test, trace(test, unproven=("no while in the graph",)))
+    verdict = against_reference(trace(CANDIDATE), reference=unproven)
+    assert (verdict.status, verdict.what) == (Status.UNPROVEN, "its reference: no while in the graph")
+    unstable = evidence(test, trace(test), repeats=[trace(test, DOUBLED)])
+    verdict = against_reference(trace(CANDIDATE), reference=unstable)
+    assert verdict.status is Status.UNSTABLE
+    assert verdict.what == "its reference: param/a at step 1 differs between the first run and repeat 2"
+    for one in (unproven, unstable):
+        fault = dataclasses.replace(FAULT, status=Status.OUTSIDE, keys="*")
+        verdict = against_reference(trace(CANDIDATE, DOUBLED), reference=one, expected_failures=[fault])
+        assert (verdict.expectation, verdict.is_green) == (Expectation.NONE, False)
+        assert judge(one, one, ()).what == against_reference(trace(CANDIDATE), reference=one).what.removeprefix("its reference: ")
+
+
+WITHOUT_GRADIENTS = {place: array for place, array in arrays().items() if place[1] != "grad/a"}
+ZERO_GRADIENTS = {place: 0 * array if place[1] == "grad/a" else array for place, array in arrays().items()}
+
+
+@pytest.mark.parametrize("recorded", [WITHOUT_GRADIENTS, ZERO_GRADIENTS])
+def test_a_training_that_trains_nothing_is_blind_and_no_known_failure(recorded: dict[tuple[int, str], Array]) -> None:
+    reference = evidence(made_tests()[0], trace(made_tests()[0], recorded))
+    verdict = against_reference(trace(CANDIDATE, recorded), reference=reference)
+    assert verdict.status is Status.BLIND
+    assert "gradient" in verdict.what
+    fault = dataclasses.replace(FAULT, status=Status.BLIND, keys="*")
+    verdict = against_reference(trace(CANDIDATE, recorded), reference=reference, expected_failures=[fault])
+    assert (verdict.expectation, verdict.is_green) == (Expectation.NONE, False)
+
+
+def test_a_suite_that_leaves_gradients_out_is_not_blind_for_it() -> None:
+    reference = evidence(made_tests()[0], trace(made_tests()[0], WITHOUT_GRADIENTS))
+    record = {"*": ALL_STEPS, "grad/*": NO_STEPS}
+    verdict = against_reference(trace(CANDIDATE, WITHOUT_GRADIENTS), reference=reference, record=record)
+    assert verdict.comparisons[0].status is Status.EXACT

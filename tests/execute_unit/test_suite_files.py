@@ -1,5 +1,8 @@
 """Suite files: what is a suite, and what is said of one that cannot be loaded."""
 
+import importlib.util
+import os
+import py_compile
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -162,11 +165,14 @@ def test_several_suites_that_cannot_be_loaded_are_all_named(folder: Path) -> Non
         ("SUITE = 3", True),
         ("SUITE: Suite = 3", True),
         ("x = 1\nSUITE=3", True),
-        ("def f():\n    SUITE = 3", False),
+        ("def f():\n    SUITE = 3", True),
         ("SUITES = 3", False),
-        ("# SUITE = 3", False),
-        ("print(SUITE)", False),
-        ("SUITE", False),
+        ("# SUITE = 3", True),
+        ("print(SUITE)", True),
+        ("SUITE", True),
+        ("MY_SUITE = 3", False),
+        ("from others import SUITE", True),
+        ("globals()['SUITE'] = 3", True),
         ("", False),
         ("raise ValueError\nSUITE = 3", True),
     ],
@@ -175,11 +181,14 @@ def test_a_suite_file_is_told_from_others_without_running_it(folder: Path, text:
     assert is_suite_file(write(folder, text)) is is_suite
 
 
-def test_files_that_cannot_be_read_are_no_suites(folder: Path) -> None:
+def test_files_that_cannot_be_read_count_so_that_they_are_refused(folder: Path) -> None:
     (folder / "binary.py").write_bytes(b"\xff\xfe\x00")
     assert not is_suite_file(folder / "binary.py")
-    assert not is_suite_file(folder / "none.py")
-    assert not is_suite_file(folder)
+    (folder / "gone.py").symlink_to(folder / "nowhere.py")
+    (folder / "folder.py").mkdir()
+    assert [path.name for path in suite_paths(folder)] == ["folder.py", "gone.py"]
+    with pytest.raises(SuiteError, match=r"no suite file gone\.py|2 suites cannot be loaded"):
+        load_suites(suite_paths(folder))
 
 
 def test_the_suites_of_a_folder_come_by_name(folder: Path) -> None:
@@ -225,3 +234,26 @@ def test_every_unknown_name_is_answered_with_the_closest() -> None:
     with pytest.raises(SelectionError, match="unknown suite") as caught:
         select_paths(PATHS, ["zzz"])
     assert caught.value.headline == "unknown suite"
+
+
+def test_the_source_is_run_and_not_the_bytecode_of_an_older_one(folder: Path) -> None:
+    """Bytecode is taken for that of its source by time and size; both can be equal after an edit."""
+    path = write(folder, GOOD)
+    cached = importlib.util.cache_from_source(str(path))
+    py_compile.compile(str(path), cached, doraise=True, invalidation_mode=py_compile.PycInvalidationMode.TIMESTAMP)
+    before = path.stat()
+    write(folder, GOOD.replace("gradients lost", "gradients kept"))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (path.stat().st_mtime_ns, path.stat().st_size) == (before.st_mtime_ns, before.st_size)
+    assert load_suite(path).catches == "gradients kept between iterations."
+
+
+def test_loading_a_suite_leaves_no_bytecode_behind(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    write(folder.parent, "VALUE = 1", "shared_by_suites_of_this_test.py")
+    load_suite(write(folder, GOOD.replace("def nothing", "import shared_by_suites_of_this_test\n\ndef nothing")))
+    del sys.modules["shared_by_suites_of_this_test"]
+    assert list(folder.parent.rglob("*.pyc")) == []
+    assert not sys.dont_write_bytecode
+    refused(folder, "raise ValueError")
+    assert not sys.dont_write_bytecode

@@ -133,4 +133,5 @@ def full_report() -> Report:
             verdict(Status.EXACT, expectation=Expectation.NOT_MET),
         ),
         notes=("golden/old.toml is not used by any suite",),
+        exit_code=1,
     )

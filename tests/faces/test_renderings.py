@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from xla_equiv.faces.markdown import BUDGET_BYTES, render_markdown
+from xla_equiv.faces.tables import GREEN, RED
 from xla_equiv.faces.terminal import render_terminal, wants_colour
 from xla_equiv.store.report import Report
 from xla_equiv.values.verdict import Status, Verdict
@@ -91,3 +92,35 @@ def test_markdown_keeps_to_its_budget_and_counts_what_it_leaves_out(full_report:
 def test_backticks_in_a_failure_do_not_end_its_block(full_report: Report) -> None:
     report = replace(full_report, verdicts=(Verdict(test="a::b[cpu]", status=Status.CRASHED, what="``` oops"),))
     assert "````text\nCRASHED: a::b[cpu] crashed: ``` oops\n" in render_markdown(report)
+
+
+def test_keys_that_were_left_out_are_named_with_their_tests(full_report: Report) -> None:
+    exact = next(one for one in full_report.verdicts if one.test == "mlp::exact[xla:cpu]")
+    (comparison,) = exact.comparisons
+    blindfolded = replace(exact, comparisons=(replace(comparison, unobserved=("loss/*", "carried/*")),) * 2)
+    for seen in (full_report, replace(full_report, verdicts=(exact,))):
+        assert "cannot be recorded" not in render_terminal(seen, colour=False) + render_markdown(seen)
+    report = replace(full_report, verdicts=(blindfolded, *full_report.verdicts))
+    line = "left out  loss/*, carried/* cannot be recorded by mlp::exact[xla:cpu]\n"
+    for text in (render_terminal(report, colour=False), render_markdown(report)):
+        assert text.count(line) == 1
+
+
+def test_tests_that_did_not_end_are_counted_and_named(full_report: Report) -> None:
+    exact = next(one for one in full_report.verdicts if one.test == "mlp::exact[xla:cpu]")
+    tests = tuple(f"s::{number}[cpu]" for number in range(9))
+    report = replace(full_report, verdicts=(exact,), unfinished=tests)
+    text = render_terminal(report, colour=False)
+    assert "not run   s::0[cpu], s::1[cpu], s::2[cpu] and 6 more\n" in text
+    assert text.endswith("\n1 equivalent, 9 not run: interrupted\n")
+    markdown = render_markdown(report)
+    assert markdown.startswith("# xla-equiv: 1 equivalent, 9 not run: interrupted\n")
+    assert "not run   s::0[cpu], s::1[cpu], s::2[cpu] and 6 more\n" in markdown
+    assert f"{RED}1 equivalent, 9 not run: interrupted" in render_terminal(report, colour=True)
+    assert f"{GREEN}1 equivalent\x1b" in render_terminal(replace(report, unfinished=()), colour=True)
+
+
+def test_a_run_of_which_no_test_ended_says_so(full_report: Report) -> None:
+    report = replace(full_report, verdicts=(), notes=(), unfinished=("s::a[cpu]",))
+    assert render_terminal(report, colour=False).endswith("\n1 not run: interrupted\n")
+    assert render_markdown(report).startswith("# xla-equiv: 1 not run: interrupted\n")

@@ -92,6 +92,8 @@ reports = st.builds(
     options=st.dictionaries(texts, texts, max_size=2),
     verdicts=few(verdicts),
     notes=few(texts),
+    unfinished=few(texts),
+    exit_code=st.integers(0, 4),
 )
 
 
@@ -162,3 +164,20 @@ def test_a_missing_report_and_a_folder_are_refused(tmp_path: Path) -> None:
         read_report(tmp_path / "report.json")
     with pytest.raises(ReportError, match="cannot be read"):
         read_report(tmp_path)
+
+
+@pytest.mark.parametrize("code", range(5))
+def test_how_a_run_ended_and_what_did_not_end_is_kept(full_report: Report, tmp_path: Path, code: int) -> None:
+    write_report(replace(full_report, exit_code=code, unfinished=("a::b[cpu]",)), tmp_path / "report.json")
+    found = read_report(tmp_path / "report.json")
+    assert (found.exit_code, found.unfinished) == (code, ("a::b[cpu]",))
+
+
+def test_a_report_that_does_not_say_how_it_ended_is_refused(full_report: Report, tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    write_report(full_report, path)
+    content = json.loads(path.read_text())
+    del content["exit_code"]
+    path.write_text(json.dumps(content))
+    with pytest.raises(ReportError, match="exit_code: "):
+        read_report(path)

@@ -196,6 +196,26 @@ def test_a_looser_tolerance_lets_it_pass_and_the_report_says_who_decided(changed
     assert group.measurement.rtol == 1e-2
 
 
+@pytest.mark.parametrize("option", ["--rtol", "--atol", "--tolerances"])
+def test_a_run_that_was_judged_with_other_tolerances_is_not_accepted(accepted: Project, option: str) -> None:
+    (accepted.root / "t.toml").write_text('[tolerance."loss"]\nrtol = 1e-2\nwhy = "a test"\n')
+    value = "t.toml" if option == "--tolerances" else "loss=1e-2"
+    assert accepted.run(option, value, "--out", "loose").code == 0
+    before = {path: (accepted.root / path).read_bytes() for path in (TENSORS, MANIFEST)}
+    accept = ("golden", "accept", "loose", "-k", "loop", "--why", "a test")
+    ran = accepted.xla_equiv(*accept)
+    ran.refuses("GoldenError", "nothing is accepted", f"the run was judged with {option} {value}", "--force REASON")
+    assert {path: (accepted.root / path).read_bytes() for path in before} == before
+    assert accepted.xla_equiv(*accept, "--force", "it is known").code == 0
+    assert "it is known" in (accepted.root / MANIFEST).read_text()
+
+
+def test_a_pytest_session_with_other_tolerances_is_not_accepted(accepted: Project) -> None:
+    assert accepted.pytest("suites", "--xe-rtol", "1e-2", "--xe-report", "loose").code == 0
+    ran = accepted.xla_equiv("golden", "accept", "loose", "--why", "a test")
+    ran.refuses("GoldenError", "the run was judged with --rtol 1e-2")
+
+
 def test_a_changed_golden_does_not_pass_the_check(changed: Project) -> None:
     ran = changed.xla_equiv("golden", "check")
     assert ran.code == 4

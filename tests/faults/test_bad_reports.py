@@ -90,10 +90,16 @@ def test_a_trace_without_its_facts_did_not_end(run: tuple[Project, Path]) -> Non
     ran.refuses("TraceError", "2 recorded steps, but no facts.json: the run did not end")
 
 
-def test_a_trace_without_one_of_its_steps_differs(run: tuple[Project, Path]) -> None:
+def test_a_trace_without_one_of_its_steps_is_refused(run: tuple[Project, Path]) -> None:
     project, folder = run
     (folder / "traces/tiny/other[cpu]/step-00002.safetensors").unlink()
     ran = project.xla_equiv("compare", LOOP, OTHER)
-    assert ran.code == 1
-    assert "MISSING" in ran.out
-    assert "is missing from the candidate at 1 step, first 2" in ran.out
+    ran.refuses("TraceError", f"the trace in {OTHER} is not whole", "1 of 2 steps")
+
+
+@pytest.mark.parametrize("option", ["--rtol", "--atol"])
+def test_comparing_with_a_tolerance_for_keys_that_do_not_exist_is_refused(accepted_project: Project, option: str) -> None:
+    ran = accepted_project.xla_equiv("compare", LOOP, OTHER, option, "grd/*=1e-3", option, "grad/*=1e-3")
+    ran.refuses("SelectionError", "command line [grd/*]: no such key; did you mean 'grad/*'?")
+    assert "[grad/*]" not in ran.err
+    assert "tensors compared" not in ran.out

@@ -36,6 +36,19 @@ def test_a_case_that_is_left_out_for_its_length_says_how_to_run_it(project: Make
     made.run().refuses("SelectionError", "2 are marked full and need --full")
 
 
+def test_a_suite_that_was_named_is_not_left_out_silently(project: Make) -> None:
+    made = project("tiny")
+    text = (made.root / "suites" / "tiny.py").read_text()
+    made.write("long", text.replace("micro_batches=2", "micro_batches=2, full=True"))
+    for names in (["long", "tiny"], ["tiny", "long"]):
+        ran = made.run(*names, "--out", "run")
+        ran.refuses("SelectionError", "a suite that was named", "- long", "--full")
+        assert "- tiny" not in ran.err
+    assert not (made.root / "run").exists()
+    assert made.run("long", "tiny", "--full", "--out", "run").code == 4
+    assert len(made.verdicts()) == 4
+
+
 def test_a_backend_that_only_the_suite_names_is_refused_with_the_suite(project: Make) -> None:
     made = project("tiny")
     text = (made.root / "suites" / "tiny.py").read_text()

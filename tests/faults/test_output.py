@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from project import Project
+from project import Project, Ran
 
+from xla_equiv.store.runs import choose_run_folder
+from xla_equiv.values.errors import OutputError
 from xla_equiv.values.verdict import Status
 
 Make = Callable[..., Project]
@@ -50,6 +52,45 @@ def test_a_folder_that_holds_a_run_is_refused_and_kept(accepted_project: Project
     before = files(accepted_project.root / "run")
     accepted_project.run("--out", "run").refuses("OutputError", "run already holds a run")
     assert files(accepted_project.root / "run") == before
+
+
+def test_a_folder_that_holds_anything_is_refused_and_kept(project: Make) -> None:
+    made = project("tiny")
+    (made.root / ".gitignore").write_text("mine\n")
+    before = files(made.root)
+    made.run("--out", ".").refuses("OutputError", ". is not empty", "choose another folder")
+    ran = made.pytest("suites", "--xe-report", ".")
+    assert ran.code == pytest.ExitCode.USAGE_ERROR
+    assert ". is not empty" in ran.out + ran.err
+    assert (made.root / ".gitignore").read_text() == "mine\n"
+    assert [path for path in files(made.root) if "__pycache__" not in path] == before
+
+
+def test_an_empty_folder_is_taken(project: Make) -> None:
+    made = project("tiny")
+    (made.root / "run").mkdir()
+    assert made.run("--out", "run").code == 4
+    assert len(made.verdicts()) == 2
+
+
+def test_of_two_runs_into_one_folder_at_once_one_is_refused(project: Make) -> None:
+    made = project("tiny")
+    both = [made.start("xla_equiv", "run", "--workers", "1", "--out", "run") for _ in range(2)]
+    ended = [process.communicate(timeout=180) for process in both]
+    codes = [process.returncode for process in both]
+    assert sorted(codes) == [2, 4], ended
+    refused = Ran(2, *ended[codes.index(2)])
+    refused.refuses("OutputError", "run ", "choose another folder")
+    assert refused.out == ""
+    assert {verdict.status for verdict in made.verdicts().values()} == {Status.NOGOLDEN}
+
+
+def test_a_folder_that_another_run_has_claimed_is_refused(tmp_path: Path) -> None:
+    first, second = choose_run_folder(tmp_path / "run"), choose_run_folder(tmp_path / "run")
+    first.create()
+    with pytest.raises(OutputError, match="in use by another run"):
+        second.create()
+    second.create(is_shared=True)
 
 
 def test_a_read_only_folder_is_refused_before_anything_is_trained(

@@ -81,7 +81,7 @@ def test_the_junit_file_has_outcomes_reasons_and_properties(
     judged: tuple[Project, Mapping[str, Ran]], way: str
 ) -> None:
     cases = ElementTree.parse(judged[0].root / f"{way}.xml").iter("testcase")
-    found = {case.get("name", ""): case for case in cases if case.get("classname") == "suites.kinds.kinds"}
+    found = {case.get("name", ""): case for case in cases if case.get("classname") == "suites.kinds"}
     assert {name: outcome(case) for name, case in found.items()} == OUTCOMES
     for name, case in found.items():
         properties = {one.get("name"): one.get("value") for one in case.iter("property")}
@@ -134,6 +134,7 @@ def test_a_selection_and_a_tolerance_can_be_given(judged: tuple[Project, Mapping
         (["--xe-backend", "xla:cpi"], "SelectionError: no backend 'xla:cpi'"),
         (["--xe-tolerances", "nowhere.toml"], "ToleranceError: cannot read the tolerance file"),
         (["--xe-report", "first"], "OutputError: first already holds a run"),
+        (["--xe-repeat", "0"], "--xe-repeat takes a whole number of at least 1"),
     ],
 )
 def test_bad_input_is_an_error_of_the_session(
@@ -153,3 +154,39 @@ def test_a_session_in_which_nothing_could_be_judged_is_not_green(
     assert ran.code == pytest.ExitCode.NO_TESTS_COLLECTED, ran.out
     assert "1 skipped" in ran.out
     assert "nothing was judged" in ran.out
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_test_that_fails_beside_suites_that_are_skipped_is_told(
+    judged: tuple[Project, Mapping[str, Ran]], tmp_path: Path, way: str
+) -> None:
+    path = tmp_path / "test_ordinary.py"
+    path.write_text("def test_it():\n    assert False\n")
+    ran = judged[0].pytest("suites/kinds.py", path, "--xe-backend", "xla:tpu", *WAYS[way])
+    assert ran.code == pytest.ExitCode.TESTS_FAILED, ran.out
+    assert "1 failed, 1 skipped" in ran.out
+
+
+def test_an_item_is_called_as_it_is_selected(judged: tuple[Project, Mapping[str, Ran]]) -> None:
+    project = judged[0]
+    listed = project.pytest("suites/tiny.py", "--collect-only", "-q")
+    ids = [line for line in listed.out.splitlines() if "::" in line]
+    assert ids == ["suites/tiny.py::loop[cpu]", "suites/tiny.py::other[cpu]"]
+    ran = project.pytest(ids[1], "--xe-report", "chosen")
+    assert ran.code == 0, ran.out
+    assert list(project.verdicts("chosen")) == ["tiny::other[cpu]"]
+    assert (project.root / "chosen/verdicts/tiny/other[cpu].json").is_file()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_tolerance_for_keys_that_do_not_exist_is_wrong_usage(
+    judged: tuple[Project, Mapping[str, Ran]], way: str
+) -> None:
+    run = f"mistyped-{way}"
+    arguments = ("--xe-rtol", "grd/*=1e-3", "--xe-atol", "loss=1e-3", "--xe-report", run)
+    ran = judged[0].pytest("suites/tiny.py", *arguments, *WAYS[way])
+    assert ran.code == pytest.ExitCode.USAGE_ERROR, ran.out
+    assert "command line [grd/*]: no such key; did you mean 'grad/*'?" in ran.out
+    assert "command line [loss]" not in ran.out
+    assert judged[0].report(run).exit_code == 2
+    assert judged[0].xla_equiv("report", run).code == 2

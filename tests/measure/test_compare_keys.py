@@ -99,33 +99,6 @@ def test_nothing_left_by_a_selection_is_never_green() -> None:
     assert compare(BASE, BASE, unobserved=["*"]).status is Status.MISSING
 
 
-ZERO = {place: [0.0, -0.0] if place[1].startswith("grad/") else values for place, values in BASE.items()}
-
-
-def test_gradients_that_are_all_zero_are_blind() -> None:
-    found = compare(ZERO, ZERO)
-    assert found.status is Status.BLIND
-    assert [finding.status for finding in found.findings] == [Status.BLIND]
-
-
-def test_one_gradient_that_is_not_zero_sees() -> None:
-    assert compare({**ZERO, (3, "grad/b"): [0.0, 1e-30]}, {**ZERO, (3, "grad/b"): [0.0, 1e-30]}).status is Status.EXACT
-
-
-def test_zero_gradients_of_the_candidate_are_a_difference_and_not_blind() -> None:
-    assert compare(BASE, ZERO).status is Status.OUTSIDE
-
-
-@pytest.mark.parametrize("kind", [ComparisonKind.REGRESSION, ComparisonKind.ANCHOR])
-def test_a_golden_of_zero_gradients_is_compared_as_it_is(kind: ComparisonKind) -> None:
-    assert compare(ZERO, ZERO, kind=kind).status is Status.EXACT
-
-
-def test_traces_without_gradients_are_not_blind() -> None:
-    losses = {place: values for place, values in BASE.items() if place[1] == "loss"}
-    assert compare(losses, losses).status is Status.EXACT
-
-
 def test_what_was_known_before_comes_first_and_counts() -> None:
     known = Finding(status=Status.OUTSIDE, what="initial value differs", key="input/param/a")
     found = compare(BASE, without((1, "loss")), known_findings=[known])

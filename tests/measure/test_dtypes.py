@@ -98,3 +98,39 @@ def test_arrays_without_elements_are_exact(dtype: type, shape: tuple[int, ...]) 
 def test_arrays_without_elements_of_other_shapes_are_missing() -> None:
     empty: Array = np.zeros((0, 2))
     assert measure(empty, np.zeros((0, 3)), tolerance()).status is Status.MISSING
+
+
+@pytest.mark.parametrize(
+    ("dtype", "one", "other", "distance"),
+    [
+        (np.int64, 2**62, 2**62 + 200, 200),
+        (np.int64, -(2**62), -(2**62) - 200, 200),
+        (np.uint64, 2**63, 2**63 + 11, 11),
+        (np.uint64, 2**64 - 12, 2**64 - 1, 11),
+        (np.int64, -(2**63), 2**63 - 1, 2**64 - 1),
+        (np.uint64, 0, 2**64 - 1, 2**64 - 1),
+        (np.int32, -(2**31), 2**31 - 1, 2**32 - 1),
+        (np.int8, -128, 127, 255),
+        (np.uint8, 0, 255, 255),
+    ],
+)
+def test_integers_are_subtracted_before_they_are_rounded(dtype: type, one: int, other: int, distance: int) -> None:
+    pair = np.array([one], dtype), np.array([other], dtype)
+    for reference, candidate in (pair, pair[::-1]):
+        found = measure(reference, candidate, tolerance(atol=10.0))
+        assert (found.status, found.outside, found.max_abs) == (Status.OUTSIDE, 1, float(distance))
+        assert measure(reference, candidate, tolerance(atol=float(distance))).status is Status.WITHIN
+
+
+def test_booleans_differ_by_one() -> None:
+    reference, candidate = np.array([True, False]), np.array([True, True])
+    for one, other in ((reference, candidate), (candidate, reference)):
+        found = measure(one, other, tolerance(atol=0.5))
+        assert (found.status, found.outside, found.max_abs) == (Status.OUTSIDE, 1, 1.0)
+        assert measure(one, other, tolerance(atol=1.0)).status is Status.WITHIN
+
+
+@given(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1))
+@settings(deadline=None)
+def test_the_distance_of_integers_is_the_exact_one_rounded_once(one: int, other: int) -> None:
+    assert measure(np.array([one]), np.array([other]), tolerance()).max_abs == float(abs(one - other))

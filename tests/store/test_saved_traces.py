@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from made_goldens import arrays, bit_flips, truncations
+from safetensors.numpy import load_file, save_file
 
 from xla_equiv.store.traces import FACTS_FILE, is_complete, read_trace, recorded_steps, write_facts, write_step
 from xla_equiv.values.errors import TraceError
@@ -51,13 +52,14 @@ def test_arrays_can_be_read_in_any_order(tmp_path: Path) -> None:
 
 def test_a_step_in_which_nothing_was_recorded_is_read(tmp_path: Path) -> None:
     write_step(tmp_path, 1, {})
-    write_facts(tmp_path, FACTS)
+    write_facts(tmp_path, RunFacts(test="a", steps=1))
     assert read_trace(tmp_path).entries == ()
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_inputs_that_are_not_finite_come_back(tmp_path: Path, value: float) -> None:
     facts = RunFacts(test="a", steps=1, inputs={"x": InputDigest("float32", (1,), "", (value, 0.0, value))}, run_s=value)
+    write_step(tmp_path, 1, {})
     write_facts(tmp_path, facts)
     assert repr(read_trace(tmp_path).facts) == repr(facts)
 
@@ -120,3 +122,34 @@ def test_files_of_others_in_the_folder_are_no_steps(tmp_path: Path) -> None:
     for name in ("step-x.safetensors", ".step-00004.safetensors.abc.part", "log.txt"):
         (tmp_path / name).write_text("other")
     assert len(read_trace(tmp_path).entries) == len(arrays())
+
+
+@pytest.mark.parametrize("gone", [(1,), (2,), (3,), (2, 3), (1, 2, 3)])
+def test_a_trace_without_some_of_its_steps_is_refused(tmp_path: Path, gone: tuple[int, ...]) -> None:
+    write(tmp_path)
+    for step in gone:
+        (tmp_path / f"step-{step:05d}.safetensors").unlink()
+    with pytest.raises(TraceError, match="is not whole") as caught:
+        read_trace(tmp_path)
+    assert caught.value.details == (("found", f"{3 - len(gone)} of 3 steps"),)
+
+
+def test_a_trace_with_a_step_that_was_not_trained_is_refused(tmp_path: Path) -> None:
+    write_step(write(tmp_path), 4, {})
+    with pytest.raises(TraceError, match="is not whole"):
+        read_trace(tmp_path)
+
+
+def test_a_step_in_the_place_of_another_is_refused(tmp_path: Path) -> None:
+    write(tmp_path)
+    (tmp_path / "step-00002.safetensors").write_bytes((tmp_path / "step-00003.safetensors").read_bytes())
+    with pytest.raises(TraceError, match=r"step-00002\.safetensors is damaged") as caught:
+        read_trace(tmp_path)
+    assert caught.value.details == (("because", "it is not the file of step 2 that a run wrote"),)
+
+
+def test_a_step_that_another_tool_has_written_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path) / "step-00002.safetensors"
+    save_file(load_file(path), path)
+    with pytest.raises(TraceError, match=r"step-00002\.safetensors is damaged"):
+        read_trace(tmp_path)

@@ -38,8 +38,20 @@ def test_a_pattern_may_hold_an_equals_sign() -> None:
     assert command_line_tolerances(["grad/a=b=1e-3"], []) == {"grad/a=b": given_as(rtol=1e-3)}
 
 
-def test_of_two_for_one_pattern_the_later_holds() -> None:
-    assert command_line_tolerances(["1", "2"], []) == {"*": given_as(rtol=2.0)}
+@pytest.mark.parametrize(
+    ("texts", "says"),
+    [
+        (("1", "1e-9"), "1e-9: given twice for all keys"),
+        (("1", "1"), "1: given twice for all keys"),
+        (("1", "*=1e-9"), "*=1e-9: given twice for *"),
+        (("grad/*=1", "loss=1", "grad/*=1e-9"), "grad/*=1e-9: given twice for grad/*"),
+    ],
+)
+def test_two_for_one_pattern_are_refused(texts: tuple[str, ...], says: str) -> None:
+    for name, arguments in (("rtol", (texts, ())), ("atol", ((), texts))):
+        with pytest.raises(ToleranceError) as caught:
+            command_line_tolerances(*arguments)
+        assert caught.value.problems == (f"--{name} {says}",)
 
 
 @pytest.mark.parametrize("text", ["-1", "nan", "inf", "1e999", "", "abc", "grad/*", "grad/*=", "grad/*=-1", "=x", "1e-3,1e-4"])
@@ -53,7 +65,7 @@ def test_what_is_no_tolerance_is_refused_as_it_was_typed(text: str) -> None:
 
 def test_all_faults_are_named_at_once() -> None:
     with pytest.raises(ToleranceError) as caught:
-        command_line_tolerances(["-1", "loss=nan"], ["x", "1e-3"])
+        command_line_tolerances(["-1", "loss=nan"], ["x", "grad/*=1e-3"])
     assert len(caught.value.problems) == 3
 
 

@@ -18,10 +18,11 @@ def test_counts_are_whole_numbers_of_at_least_one(name: str, value: Any) -> None
 
 
 @pytest.mark.parametrize("name", ["clip_norm", "time_limit_s"])
-@pytest.mark.parametrize("value", [0.0, -1.0, math.nan])
-def test_limits_are_above_zero(name: str, value: float) -> None:
-    with pytest.raises(SuiteError, match=f"{name}: .* is not above 0"):
+@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf, -math.inf, "3"])
+def test_limits_are_finite_and_above_zero(name: str, value: Any) -> None:
+    with pytest.raises(SuiteError) as caught:
         case(**{name: value})
+    assert caught.value.problems == (f"{name}: {value!r} is not a finite number above 0",)
 
 
 @pytest.mark.parametrize("name", ["build", "batch", "loss", "optimizer"])

@@ -91,3 +91,15 @@ def test_any_text_is_understood_or_refused(text: str) -> None:
     except SelectionError:
         return
     assert predicate(NAME) in (True, False)
+
+
+@pytest.mark.parametrize("text", ["(" * 3000 + "a" + ")" * 3000, "(" * 3000, "not " * 3000 + "a"])
+def test_an_expression_that_is_nested_too_deeply_is_refused(text: str) -> None:
+    with pytest.raises(SelectionError, match="it is nested too deeply") as caught:
+        compile_expression(text)
+    assert len(str(caught.value)) < 300
+
+
+def test_an_expression_of_many_words_is_understood() -> None:
+    assert compile_expression(" or ".join(["zzz"] * 3000 + ["llama"]))(NAME)
+    assert not compile_expression(" and ".join(["llama"] * 3000 + ["zzz"]))(NAME)

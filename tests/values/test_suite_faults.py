@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from made_suites import Blindfold, Loop, case, suite, variant
 
-from xla_equiv import ExpectedFailure, PublishedValues, Skip, Status, Suite, Tolerance
+from xla_equiv import ALL_STEPS, LAST_STEP, NO_STEPS, ExpectedFailure, PublishedValues, Skip, Status, Suite, Tolerance
 from xla_equiv.values.errors import SuiteError
 
 TOLERANCE = Tolerance(rtol=1e-6, why="printed to seven digits")
@@ -80,3 +80,47 @@ def test_all_faults_are_named_at_once() -> None:
 def test_a_single_case_has_no_name() -> None:
     assert list(suite().cases) == [""]
     assert list(suite(case={"deep": case(), "wide": case()}).cases) == ["deep", "wide"]
+
+
+@pytest.mark.parametrize("name", ["a b", "a.b", "a[b]", "a/b", "../a", "a:b", " "])
+def test_a_case_name_that_would_break_a_test_id_is_refused(name: str) -> None:
+    (problem,) = problems(case={"deep": case(), name: case()})
+    assert problem == f"case {name!r}: has characters other than letters, digits, '_' and '-'"
+
+
+@pytest.mark.parametrize("step", [0, 4, -4, 100])
+@pytest.mark.parametrize("kind", ["record", "golden"])
+def test_a_step_that_a_case_does_not_have_is_refused(kind: str, step: int) -> None:
+    (problem,) = problems(**{kind: {"*": ALL_STEPS, "grad/*": (1, step)}})
+    assert problem == f"{kind} [grad/*]: step {step} is not in 1 to 3, nor in -3 to -1"
+
+
+@pytest.mark.parametrize("kind", ["record", "golden"])
+def test_steps_are_held_against_each_case_with_the_rules_of_its_own(kind: str) -> None:
+    cases = {"short": case(steps=2), "long": case(steps=9)}
+    (problem,) = problems(case=cases, **{kind: {"*": (5,)}})
+    assert "step 5 is not in 1 to 2" in problem
+    assert suite(case=cases, **{kind: {"*": (5,)}, f"case_{kind}": {"short": {"*": (2,)}}}).cases == cases
+    (problem,) = problems(case=cases, **{f"case_{kind}": {"long": {"loss": (10,)}}})
+    assert "step 10 is not in 1 to 9" in problem
+
+
+@pytest.mark.parametrize("steps", [ALL_STEPS, NO_STEPS, (1, LAST_STEP), (3,), (-3,)])
+def test_steps_that_a_case_has_are_taken(steps: Any) -> None:
+    rules = {"*": ALL_STEPS, "grad/*": steps}
+    assert suite(record=rules, golden=rules).record == rules
+
+
+def test_an_expected_crash_names_its_exception() -> None:
+    with pytest.raises(SuiteError, match=r"the ExpectedFailure of 'while\*' accepts every crash"):
+        ExpectedFailure(test="while*", status=Status.CRASHED, why="known")
+    assert ExpectedFailure(test="while*", status=Status.CRASHED, raises="TypeError", why="known").raises == "TypeError"
+
+
+@pytest.mark.parametrize(
+    ("key", "is_covered"), [("grad/a", True), ("param/a", False), ("", False), ("input/batch/1/0/0", False)]
+)
+def test_an_expected_failure_covers_its_keys_and_never_the_inputs(key: str, is_covered: bool) -> None:
+    assert ExpectedFailure(test="*", status=Status.OUTSIDE, keys="grad/*", why="known").covers(key) is is_covered
+    every = ExpectedFailure(test="*", status=Status.OUTSIDE, why="known")
+    assert every.covers(key) is (key in ("grad/a", "param/a"))

@@ -75,8 +75,9 @@ def judge(
         anchor = _against_golden(reference, tolerance_table(reference.test, overrides)) if reference.trace else None
         reading = attribute(comparisons[0], own, anchor)
         if reading:
-            likely = (reading, *comparisons[0].likely)
-            comparisons[0] = dataclasses.replace(comparisons[0], likely=likely)
+            place = 0 if not comparisons[0].status.is_green else 1  # where the arms agree, the golden is what failed
+            likely = (reading, *comparisons[place].likely)
+            comparisons[place] = dataclasses.replace(comparisons[place], likely=likely)
     notes = [] if evidence.golden is None or evidence.golden.is_sealed else [EDITED_GOLDEN]
     notes += [_published_note(evidence.trace, published) for published in test.published]
     run_findings = _run_findings(evidence)

@@ -19,8 +19,11 @@ CATCHES = re.compile(r"^Catches:\s*(.+?)(?:\n\s*\n|\Z)", re.MULTILINE | re.DOTAL
 def is_suite_file(path: Path) -> bool:
     """Return whether `path` speaks of SUITE, in whatever form; the file is read, not run.
 
-    One that cannot be read counts: it is refused when it is loaded, rather than left out silently.
+    One that cannot be read counts: it is refused when it is loaded, rather than left out silently. Files that
+    start with `_` are no suites.
     """
+    if path.name.startswith("_"):
+        return False
     try:
         return bool(EXPORT.search(path.read_text(errors="replace")))
     except OSError:
@@ -50,7 +53,14 @@ def select_paths(paths: Sequence[Path], names: Iterable[str]) -> list[Path]:
     """
     by_name = {path.stem: path for path in paths}
     wanted = [Path(name).stem if name.endswith(".py") else name for name in names]
-    problems = [f"no suite {name!r}; {choices_text(name, list(by_name))}" for name in wanted if name not in by_name]
+    folder = paths[0].parent
+    problems = [
+        f"{folder / name}.py does not define {EXPORTED_NAME}"
+        if (folder / f"{name}.py").exists()
+        else f"no suite {name!r}; {choices_text(name, list(by_name))}"
+        for name in wanted
+        if name not in by_name
+    ]
     if problems:
         raise SelectionError("unknown suite" + "s" * (len(problems) > 1), problems=problems, next="xla-equiv list")
     return [by_name[name] for name in dict.fromkeys(wanted)] or list(paths)

@@ -131,6 +131,8 @@ class Training:
         assert treatment is not None
         inputs = StepInputs(step=step, loss=self.case.loss, batches=batches, carried=carried, sync=sync)
         outputs = treatment.accumulate(model, inputs)
+        if not isinstance(outputs, StepOutputs):
+            raise TypeError(f"{treatment.name}.accumulate returned {type(outputs).__name__}, not StepOutputs")
         self._keep(step, model, outputs)
         optimizer.step()
         carried = tuple(tensor.detach() for tensor in outputs.carried)

@@ -97,11 +97,16 @@ def next_step(verdict: Verdict, *, run: str = "RUN") -> str:
     if verdict.status is Status.UNVERIFIED:
         return one_line(verdict.remedy) or "xla-equiv doctor"
     comparison = worst_comparison(verdict)
-    key = worst_place(comparison)[1] if comparison is not None and comparison.status is verdict.status else ""
+    key = _first_key(comparison) if comparison is not None and comparison.status is verdict.status else ""
     words = ["xla-equiv show", test, f"--run {shlex.quote(run)}"]
     if comparison is not None and comparison.kind is ComparisonKind.EQUIVALENCE:
         words.append(f"--against {shlex.quote(comparison.against)}")
     return " ".join([*words, f"--key {shlex.quote(neighbours(key))}"] if key else words)
+
+
+def _first_key(comparison: Comparison) -> str:
+    """Return the key that went wrong first: the nearest to the cause."""
+    return next((f.key for f in comparison.findings if f.key), worst_place(comparison)[1]).removeprefix("input/")
 
 
 def neighbours(key: str) -> str:

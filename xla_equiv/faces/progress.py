@@ -44,10 +44,12 @@ class TerminalProgress(Progress):
 
     def step(self, test: Test, event: Event) -> None:
         """Move the line of `test` on."""
+        from rich.markup import escape
+
         times = f"compile {event.compile_s:.1f} s  run {event.run_s - event.compile_s:.1f} s"
         with self._lock:
             if test.id not in self._tasks:
-                self._tasks[test.id] = self.lines.add_task(test.id, total=test.case.steps, times=times)
+                self._tasks[test.id] = self.lines.add_task(escape(test.id), total=test.case.steps, times=times)
             self.lines.update(self._tasks[test.id], completed=event.step, times=times)  # type: ignore[arg-type]
 
     def end(self, run: Run, outcome: Outcome) -> None:

@@ -8,7 +8,7 @@ from xla_equiv.faces.tables import GREEN, RED, RESET, YELLOW, closing_table, cou
 from xla_equiv.faces.tolerance_report import deciders
 from xla_equiv.store.report import Report
 from xla_equiv.values.errors import LABEL_WIDTH
-from xla_equiv.values.verdict import Comparison, Expectation, Status, Verdict
+from xla_equiv.values.verdict import Comparison, Expectation, Status, Verdict, exit_code
 
 WIDTH = 110
 
@@ -138,7 +138,8 @@ def _failure(verdict: Verdict, run: str, *, colour: bool) -> str:
 def outcome(report: Report) -> str:
     """Return how many tests ended how, and how many did not end."""
     unfinished = f"{len(report.unfinished)} not run: interrupted" if report.unfinished else ""
-    return ", ".join(part for part in (counts(report.verdicts) if report.verdicts else "", unfinished) if part)
+    more = f"exit code {report.exit_code}: see the notes" if report.exit_code != exit_code(report.verdicts) else ""
+    return ", ".join(part for part in (counts(report.verdicts) if report.verdicts or not report.unfinished else "", unfinished, more) if part)
 
 
 def _closing_line(report: Report, *, colour: bool) -> str:

@@ -133,12 +133,13 @@ def deciders(report: Report) -> list[str]:
         for source in sorted({source for _, source in parts}):
             rows_of[source] = rows_of.get(source, 0) + 1
             decided = {part for part, one in parts if one == source}
-            values_of.setdefault(source, []).append(_values(row, decided))
+            if len(row.decided_by) == 1:  # of a mixed group the row has the numbers of its worst key only
+                values_of.setdefault(source, []).append(_values(row, decided))
         for level in Level:
             if any(source.startswith(f"{level.value} [") for _, source in parts):
                 rows_of_level[level] = rows_of_level.get(level, 0) + 1
     shown = [source for level in SHOWN_LEVELS for source in rows_of if source.startswith(f"{level.value} [")]
-    lines = [f"{one} for {_groups(rows_of[one])}: {_few(list(dict.fromkeys(values_of[one])))}" for one in shown]
+    lines = [f"{one} for {_groups(rows_of[one])}{_chosen(values_of.get(one, []))}" for one in shown]
     rest = [
         f"{level.value} for {_groups(count)}" for level, count in rows_of_level.items() if level not in SHOWN_LEVELS
     ]
@@ -200,6 +201,10 @@ def _groups(count: int) -> str:
 def _values(row: ToleranceRow, parts: Collection[str]) -> str:
     texts = [f"{name} {value:.3g}" for name, value in (("rtol", row.rtol), ("atol", row.atol)) if {name, ""} & {*parts}]
     return " ".join(texts)
+
+
+def _chosen(values: Sequence[str]) -> str:
+    return f": {_few(list(dict.fromkeys(values)))}" if values else ""
 
 
 def _few(values: Sequence[str], most: int = 3) -> str:

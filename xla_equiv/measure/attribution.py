@@ -7,8 +7,11 @@ import numpy as np
 from xla_equiv.values.trace import Array, RunFacts, Trace
 from xla_equiv.values.verdict import Comparison, ComparisonKind, Finding, Status
 
-RATIO_RESIDUAL = 1e-3
-"""Share of a tensor that may stay unexplained for "the candidate is a multiple of the reference" to be said."""
+UNEXPLAINED = 1e-2
+"""Share of a difference that may stay unexplained for "the candidate is a multiple of the reference" to be said."""
+
+NEAR_RATIO = 1e-3
+"""How near a multiple must be to a telling one, such as the number of micro-batches, for its meaning to be said."""
 
 ROUNDING_RATIO = 1e-5
 """A multiple this close to 1 is rounding, not a cause: 84 units in the last place of float32."""
@@ -50,7 +53,7 @@ def _graphs_differ(reference: RunFacts, candidate: RunFacts, kind: ComparisonKin
 
 def _ratio_cause(reference: Trace, candidate: Trace, bad: Sequence[Finding], micro_batches: int) -> str:
     first = next((finding for finding in bad if finding.key.startswith("grad/")), None)
-    if first is None or first.status is not Status.OUTSIDE:
+    if first is None or first.status is not Status.OUTSIDE or first.step != bad[0].step:
         return ""
     place = (first.step, first.key)
     one = next(reference.read(entry) for entry in reference.entries if (entry.step, entry.key) == place)
@@ -70,22 +73,22 @@ def _ratio_meaning(ratio: float, micro_batches: int) -> str:
         (1.0 / micro_batches, "the accumulated loss was divided twice by the number of micro-batches"),
     )
     for value, meaning in meanings:
-        is_near = abs(ratio - value) <= RATIO_RESIDUAL * max(abs(value), RATIO_RESIDUAL)
+        is_near = abs(ratio - value) <= NEAR_RATIO * max(abs(value), NEAR_RATIO)
         if is_near and (micro_batches > 1 or value <= 0):
             return f": {meaning}"
     return ""
 
 
 def multiple_of(reference: Array, candidate: Array) -> float | None:
-    """Return a when candidate = a * reference up to a small residual, else None. Least squares in float64."""
+    """Return a when candidate = a * reference explains their difference, else None. Least squares in float64."""
     r, c = np.ravel(reference).astype(np.float64), np.ravel(candidate).astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         squared = float(r @ r)
     if not np.isfinite(squared) or squared == 0.0 or not np.isfinite(c).all():
         return None
     ratio = float(c @ r) / squared
-    residual = float(np.linalg.norm(c - ratio * r))
-    return ratio if residual <= RATIO_RESIDUAL * float(np.linalg.norm(r)) * max(abs(ratio), 1e-30) or not c.any() else None
+    residual, difference = float(np.linalg.norm(c - ratio * r)), float(np.linalg.norm(c - r))
+    return ratio if residual <= UNEXPLAINED * difference else None
 
 
 def attribute(equivalence: Comparison | None, own_golden: Comparison | None, anchor: Comparison | None) -> str:

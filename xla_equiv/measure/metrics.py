@@ -105,6 +105,7 @@ class _Worst:
         self.max_abs = self.max_rel = self.margin = self.min_rtol = self.min_atol = 0.0
         self.outside = self.nonfinite = self.bad_nonfinite = 0
         self.position = 0
+        self.infinite_by = 0.0
 
     def add(self, reference: Array, candidate: Array, tolerance: ResolvedTolerance, start: int) -> None:
         """Take in one block, whose first element stands at `start`."""
@@ -128,9 +129,17 @@ class _Worst:
         self.max_rel = max(self.max_rel, float(relative.max(initial=0.0)))
         self.min_rtol = max(self.min_rtol, float(min_rtol.max(initial=0.0)))
         self.min_atol = max(self.min_atol, float(min_atol.max(initial=0.0)))
-        largest = int(margin.argmax()) if margin.size else 0
-        if margin.size and float(margin[largest]) > self.margin:
-            self.margin = float(margin[largest])
+        if margin.size:
+            self._take_worst(margin, difference, start)
+
+    def _take_worst(self, margin: NDArray[np.float64], difference: NDArray[np.float64], start: int) -> None:
+        """Remember the largest margin and its place; among infinite ones (nothing is allowed), the largest difference."""
+        largest = int(margin.argmax())
+        if np.isinf(margin[largest]):
+            largest = int(np.where(np.isinf(margin), difference, -1.0).argmax())
+        found = (float(margin[largest]), float(difference[largest]) if np.isinf(margin[largest]) else 0.0)
+        if found > (self.margin, self.infinite_by):
+            self.margin, self.infinite_by = found
             if not self.bad_nonfinite:
                 self.position = start + largest
 

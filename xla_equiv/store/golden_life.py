@@ -129,7 +129,10 @@ def _journal_alone(path: Path, test_id: str) -> list[JournalEntry] | None:
 
 def _change(verdict: Verdict) -> str:
     margins = [c.margin for c in verdict.comparisons if _is_about_own_golden(c) and c.status not in ABOUT_THE_GOLDEN]
-    return f"{100 * max(margins):.3g} % of the tolerance" if margins else "the case has changed"
+    if margins:
+        return f"{100 * max(margins):.3g} % of the tolerance"
+    is_stale = any(c.status is Status.STALE for c in verdict.comparisons)
+    return "the case has changed" if is_stale else "unknown: the run was not compared with it"
 
 
 def unused_goldens(root: Path, tests: Sequence[Test], device_classes: Callable[[str], str]) -> list[Path]:

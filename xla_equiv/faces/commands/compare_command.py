@@ -1,7 +1,7 @@
 """`xla-equiv compare`."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -19,7 +19,7 @@ from xla_equiv.store.report import Report
 from xla_equiv.store.traces import read_trace
 from xla_equiv.values.errors import GoldenError, SelectionError
 from xla_equiv.values.tolerance import ToleranceTable
-from xla_equiv.values.trace import Trace
+from xla_equiv.values.trace import Entry, Trace
 from xla_equiv.values.verdict import ComparisonKind, Verdict, exit_code
 
 PATH = click.Path(path_type=Path)
@@ -38,14 +38,15 @@ def command(
 ) -> int:
     """Compare two saved traces: folders under RUN/traces, or goldens (.safetensors).
 
-    Every key and step of both must be on the other side. Tolerances are the defaults by dtype unless given.
+    Every key and step of both must be on the other side; of a run and a golden, those that the golden keeps.
+    Tolerances are the defaults by dtype unless given.
     """
     overrides = tolerance_overrides(rtol, atol, tolerance_path, suites=None)("")
     one, other = _read(reference), _read(candidate)
     problems = unmatched({(level, p) for level, rules in overrides for p in rules}, {*one.keys, *other.keys})
     if problems:
         raise SelectionError("a tolerance is for keys that do not exist", problems=problems)
-    found = compare_traces(one, other, ToleranceTable(overrides), kind=ComparisonKind.EQUIVALENCE, against=str(reference))
+    found = compare_traces(one, other, ToleranceTable(overrides), kind=ComparisonKind.EQUIVALENCE, against=str(reference), select=_kept(one, other, reference, candidate))
     likely = likely_causes(one, other, found, micro_batches=int(one.facts.settings.get("micro_batches", "1")))
     unlike = tuple(finding.what for finding in stale_findings(one.facts, other.facts))
     found = dataclasses.replace(found, likely=(*unlike, *likely))
@@ -57,8 +58,21 @@ def command(
     return exit_code([verdict])
 
 
+def _kept(one: Trace, other: Trace, reference: Path, candidate: Path) -> Callable[[Entry], bool]:
+    """Return which entries are compared: all, or where one side is a golden, those that it keeps."""
+    if _is_golden(reference) == _is_golden(candidate):
+        return lambda entry: True
+    golden = one if _is_golden(reference) else other
+    places = {(entry.step, entry.key) for entry in golden.entries}
+    return lambda entry: (entry.step, entry.key) in places
+
+
+def _is_golden(path: Path) -> bool:
+    return path.suffix == ".safetensors"
+
+
 def _read(path: Path) -> Trace:
-    if path.suffix != ".safetensors":
+    if not _is_golden(path):
         return read_trace(path)
     golden = read_golden(path, read_manifest(manifest_path(path)).test)
     if golden is None:

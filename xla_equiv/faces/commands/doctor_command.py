@@ -41,12 +41,18 @@ class Check:
 def command(suites_folder: Path, golden_folder: Path) -> int:
     """Check what a run needs: versions, the torch pair, every backend by one matmul, folders, disk."""
     checks = [*_versions(), *_folders(suites_folder, golden_folder), *(_backend(one) for one in backends().values())]
-    rows = [(check.what, "problem" if check.problem else "ok", check.found) for check in checks]
-    click.echo(tabulate(rows, headers=("check", "", "found"), disable_numparse=True))
+    rows = [(check.what, _state(check), check.found) for check in checks]
+    click.echo(tabulate(rows, headers=("check", "state", "found"), disable_numparse=True))
     problems = [check for check in checks if check.problem]
     for check in problems:
         click.echo(f"\n{check.what}: {check.problem}\n  {'fix':<9} {check.fix}")
     return EXIT_COULD_NOT_RUN if any(check.is_grave for check in problems) else EXIT_EQUIVALENT
+
+
+def _state(check: Check) -> str:
+    if not check.problem:
+        return "ok"
+    return "problem" if check.is_grave else "note"
 
 
 def _versions() -> list[Check]:
@@ -65,7 +71,7 @@ def _versions() -> list[Check]:
 
 def _folders(suites_folder: Path, golden_folder: Path) -> list[Check]:
     checks = [
-        Check(f"folder {path}", "there", "" if path.is_dir() else "it does not exist", fix, is_grave=False)
+        Check(f"folder {path}", "there" if path.is_dir() else "absent", "" if path.is_dir() else "it does not exist", fix, is_grave=False)
         for path, fix in ((suites_folder, "xla-equiv new NAME"), (golden_folder, "xla-equiv golden accept RUN --why TEXT"))
     ]
     free = shutil.disk_usage(".").free

@@ -92,7 +92,7 @@ def command(
 def _problem(session: Session, unfinished: Sequence[str], *, interrupted: bool) -> XlaEquivError | None:
     """Return what was wrong with the run as a whole, to be raised once the report is shown and saved."""
     if interrupted:
-        return Interrupted(f"interrupted: {len(unfinished)} tests did not end", next=f"xla-equiv report {session.folder.path}")
+        return Interrupted(f"{len(unfinished)} tests did not end", next=f"xla-equiv report {session.folder.path}")
     problems = session.unmatched_patterns()
     if problems:
         return SelectionError(

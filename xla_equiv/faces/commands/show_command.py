@@ -33,6 +33,12 @@ def command(test: str, run: str, pattern: str, step: int | None, against: str) -
         keys = trace.keys
         raise SelectionError(f"no key {pattern!r} at step {step or 'any'}", details=[("where", choices_text(pattern, keys))])
     rows = [_row(trace, entry, other) for entry in chosen[:MOST_ROWS]]
+    here = {(entry.step, entry.key) for entry in trace.entries}
+    rows += [
+        {"step": str(e.step), "key": e.key, "dtype": f"missing; {against} has {e.dtype}{list(e.shape)}"}
+        for e in (other.entries if other else ())
+        if (not pattern or matches(e.key, pattern)) and step in (None, e.step) and (e.step, e.key) not in here
+    ]
     click.echo(tabulate(rows, headers="keys", disable_numparse=True))
     if len(chosen) > MOST_ROWS:
         click.echo(f"... and {len(chosen) - MOST_ROWS} more; narrow with --key and --step")
