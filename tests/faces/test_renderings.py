@@ -56,7 +56,7 @@ def test_what_many_tests_share_is_said_once(full_report: Report) -> None:
         Verdict(test=f"s::{i}[xla:tpu]", status=Status.UNVERIFIED, what="no TPU", notes=("slow",), attempts=2)
         for i in range(9)
     )
-    text = render_terminal(replace(full_report, verdicts=skipped), colour=False)
+    text = render_terminal(replace(full_report, verdicts=skipped, exit_code=3), colour=False)
     assert "UNVERIFIED s::0[xla:tpu], s::1[xla:tpu], s::2[xla:tpu] and 6 more: no TPU; next: xla-equiv doctor" in text
     assert "s::0[xla:tpu], s::1[xla:tpu], s::2[xla:tpu] and 6 more: slow" in text
     assert text.count("ran 2 times") == 9
@@ -64,7 +64,7 @@ def test_what_many_tests_share_is_said_once(full_report: Report) -> None:
 
 
 def test_a_report_of_nothing_says_so(full_report: Report) -> None:
-    empty = replace(full_report, verdicts=(), notes=())
+    empty = replace(full_report, verdicts=(), notes=(), exit_code=3)
     assert render_terminal(empty, colour=True).endswith("nothing was judged\x1b[0m\n")
     assert "nothing was compared" in render_markdown(empty)
 
@@ -109,7 +109,7 @@ def test_keys_that_were_left_out_are_named_with_their_tests(full_report: Report)
 def test_tests_that_did_not_end_are_counted_and_named(full_report: Report) -> None:
     exact = next(one for one in full_report.verdicts if one.test == "mlp::exact[xla:cpu]")
     tests = tuple(f"s::{number}[cpu]" for number in range(9))
-    report = replace(full_report, verdicts=(exact,), unfinished=tests)
+    report = replace(full_report, verdicts=(exact,), unfinished=tests, exit_code=3)
     text = render_terminal(report, colour=False)
     assert "not run   s::0[cpu], s::1[cpu], s::2[cpu] and 6 more\n" in text
     assert text.endswith("\n1 equivalent, 9 not run: interrupted\n")
@@ -117,10 +117,20 @@ def test_tests_that_did_not_end_are_counted_and_named(full_report: Report) -> No
     assert markdown.startswith("# xla-equiv: 1 equivalent, 9 not run: interrupted\n")
     assert "not run   s::0[cpu], s::1[cpu], s::2[cpu] and 6 more\n" in markdown
     assert f"{RED}1 equivalent, 9 not run: interrupted" in render_terminal(report, colour=True)
-    assert f"{GREEN}1 equivalent\x1b" in render_terminal(replace(report, unfinished=()), colour=True)
+    assert f"{GREEN}1 equivalent\x1b" in render_terminal(replace(report, unfinished=(), exit_code=0), colour=True)
 
 
 def test_a_run_of_which_no_test_ended_says_so(full_report: Report) -> None:
-    report = replace(full_report, verdicts=(), notes=(), unfinished=("s::a[cpu]",))
+    report = replace(full_report, verdicts=(), notes=(), unfinished=("s::a[cpu]",), exit_code=3)
     assert render_terminal(report, colour=False).endswith("\n1 not run: interrupted\n")
     assert render_markdown(report).startswith("# xla-equiv: 1 not run: interrupted\n")
+
+
+@pytest.mark.parametrize("code", [2, 4])
+def test_an_exit_code_that_no_verdict_explains_is_said_and_never_green(full_report: Report, code: int) -> None:
+    exact = next(one for one in full_report.verdicts if one.test == "mlp::exact[xla:cpu]")
+    report = replace(full_report, verdicts=(exact,), exit_code=code)
+    line = f"1 equivalent, exit code {code}: see the notes"
+    assert render_terminal(report, colour=False).endswith(f"\n{line}\n")
+    assert render_terminal(report, colour=True).endswith(f"{RED}{line}\x1b[0m\n")
+    assert render_markdown(report).startswith(f"# xla-equiv: {line}\n")

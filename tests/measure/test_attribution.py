@@ -79,12 +79,18 @@ def test_what_is_no_multiple_has_no_ratio() -> None:
     assert causes(4 * GRADIENT + np.float32([1.0] + [0.0] * 49)) == ()
 
 
-@pytest.mark.parametrize("ratio", [1e-6, 0.5, -1.0, 1.0, 1e6])
-def test_a_multiple_may_leave_a_thousandth_unexplained(ratio: float) -> None:
+@pytest.mark.parametrize("ratio", [1e-6, 0.5, -1.0, 1.001, 1e6])
+def test_a_multiple_may_leave_a_hundredth_of_the_difference_unexplained(ratio: float) -> None:
     one = np.array([3.0, 4.0, 0.0])
-    for rest, is_multiple in ((0.9e-3, True), (1.1e-3, False)):
-        other = ratio * (one + np.array([0.0, 0.0, 5 * rest]))
+    for rest, is_multiple in ((0.9e-2, True), (1.1e-2, False)):
+        other = ratio * one + np.array([0.0, 0.0, rest * abs(ratio - 1) * 5])
         assert (multiple_of(one, other) is not None) is is_multiple
+
+
+def test_one_element_that_differs_is_no_multiple() -> None:
+    other = GRADIENT.copy()
+    other[3] *= np.float32(1.001)
+    assert multiple_of(GRADIENT, other) is None
 
 
 def test_a_gradient_that_is_not_finite_has_no_ratio() -> None:

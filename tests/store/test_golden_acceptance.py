@@ -85,7 +85,7 @@ def test_the_losses_in_the_manifest_are_those_that_the_golden_keeps(tmp_path: Pa
         (Status.WITHIN, 0.125, "12.5 % of the tolerance"),
         (Status.NONFINITE, np.inf, "inf % of the tolerance"),
         (Status.STALE, 0.0, "the case has changed"),
-        (Status.NOGOLDEN, 0.0, "the case has changed"),
+        (Status.NOGOLDEN, 0.0, "unknown: the run was not compared with it"),
     ],
 )
 def test_the_journal_says_by_how_much_the_values_left_the_golden_before(

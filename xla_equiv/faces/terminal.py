@@ -138,7 +138,8 @@ def _failure(verdict: Verdict, run: str, *, colour: bool) -> str:
 def outcome(report: Report) -> str:
     """Return how many tests ended how, and how many did not end."""
     unfinished = f"{len(report.unfinished)} not run: interrupted" if report.unfinished else ""
-    more = f"exit code {report.exit_code}: see the notes" if report.exit_code != exit_code(report.verdicts) else ""
+    is_explained = bool(report.unfinished) or report.exit_code == exit_code(report.verdicts)
+    more = "" if is_explained else f"exit code {report.exit_code}: see the notes"
     return ", ".join(part for part in (counts(report.verdicts) if report.verdicts or not report.unfinished else "", unfinished, more) if part)
 
 
@@ -146,6 +147,7 @@ def _closing_line(report: Report, *, colour: bool) -> str:
     text = outcome(report)
     if not colour:
         return text
-    is_bad = bool(report.unfinished) or any(is_failure(verdict) for verdict in report.verdicts)
+    is_unexplained = report.exit_code != exit_code(report.verdicts)
+    is_bad = bool(report.unfinished) or is_unexplained or any(is_failure(verdict) for verdict in report.verdicts)
     has_judged = any(verdict.is_green for verdict in report.verdicts)
     return f"{RED if is_bad else GREEN if has_judged else YELLOW}{text}{RESET}"

@@ -7,6 +7,9 @@ from xla_equiv.values.errors import SelectionError
 
 TOKEN = re.compile(r"\s*([()]|[^\s()]+)")
 
+MOST_TOKENS = 100
+"""More are refused: expressions are parsed by recursion."""
+
 Predicate = Callable[[str], bool]
 Parse = Callable[[list[str], str], tuple[Predicate, list[str]]]
 
@@ -21,10 +24,9 @@ def compile_expression(text: str) -> Predicate:
         SelectionError: `text` is empty or ill-formed.
     """
     tokens = TOKEN.findall(text)
-    try:
-        predicate, rest = _either(tokens, text)
-    except RecursionError as error:
-        raise _ill_formed(text[:40], "it is nested too deeply") from error
+    if len(tokens) > MOST_TOKENS:
+        raise _ill_formed(text[:40], f"it has more than {MOST_TOKENS} words and parentheses")
+    predicate, rest = _either(tokens, text)
     if rest:
         raise _ill_formed(text, f"unexpected {rest[0]!r}")
     return predicate

@@ -22,8 +22,7 @@ class Patching(LoopedAccumulation):
     """The ordinary loop, under a linear layer that is an eighth too large for the rest of the process."""
 
     def prepare_model(self, model: torch.nn.Module) -> torch.nn.Module:
-        linear = torch.nn.functional.linear
-        torch.nn.functional.linear = lambda *arguments: 1.125 * linear(*arguments)
+        torch.nn.functional.linear = lambda inputs, weight, bias: 1.125 * (inputs @ weight.T + bias)
         return model
 
 

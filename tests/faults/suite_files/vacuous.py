@@ -11,7 +11,6 @@ from xla_equiv import Case, Suite, Variant
 from xla_equiv.treatments import LoopedAccumulation
 
 
-
 def loss(model: torch.nn.Module, inputs: torch.Tensor) -> torch.Tensor:
     return (model(inputs) + 1).square().mean()
 
