@@ -7,8 +7,8 @@ from xla_equiv.values.errors import SelectionError
 
 TOKEN = re.compile(r"\s*([()]|[^\s()]+)")
 
-MOST_TOKENS = 100
-"""More are refused: expressions are parsed by recursion."""
+MOST_NESTED = 100
+"""More could nest too deeply: expressions are parsed, and evaluated, by recursion."""
 
 Predicate = Callable[[str], bool]
 Parse = Callable[[list[str], str], tuple[Predicate, list[str]]]
@@ -24,8 +24,8 @@ def compile_expression(text: str) -> Predicate:
         SelectionError: `text` is empty or ill-formed.
     """
     tokens = TOKEN.findall(text)
-    if len(tokens) > MOST_TOKENS:
-        raise _ill_formed(text[:40], f"it has more than {MOST_TOKENS} words and parentheses")
+    if tokens.count("(") + tokens.count("not") > MOST_NESTED:
+        raise _ill_formed(text[:40], f"it has more than {MOST_NESTED} parentheses and 'not'")
     predicate, rest = _either(tokens, text)
     if rest:
         raise _ill_formed(text, f"unexpected {rest[0]!r}")
