@@ -36,7 +36,7 @@ def test_what_has_ended_is_reported(start: Start, number: signal.Signals) -> Non
     project, process = start("xla_equiv", "run", "--workers", "1", "--out", "run")
     os.kill(process.pid, number)
     ran = project.end(process, limit_s=20)
-    ran.refuses("Interrupted", "interrupted: 2 tests did not end", code=3)
+    ran.refuses("Interrupted", "Interrupted: 2 tests did not end", code=3)
     assert ran.next == "xla-equiv report run"
     assert {test: verdict.status for test, verdict in project.verdicts().items()} == ENDED
     assert "2 without a golden, 2 not run: interrupted" in ran.out
@@ -74,7 +74,7 @@ def test_a_run_can_be_stopped_while_its_worker_starts(project: Callable[..., Pro
     wait_until(lambda: any("xla_equiv.execute.worker" in one.cmdline() for one in made.processes()))
     os.kill(process.pid, signal.SIGINT)
     ran = made.end(process, limit_s=20)
-    ran.refuses("Interrupted", "interrupted: 2 tests did not end", code=3)
+    ran.refuses("Interrupted", "Interrupted: 2 tests did not end", code=3)
     assert made.report().verdicts == ()
 
 
