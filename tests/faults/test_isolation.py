@@ -70,8 +70,10 @@ def test_verdicts_depend_neither_on_the_order_of_suites_nor_on_the_workers(runs:
     assert len(judged("in_order")) == 24
 
 
-def test_all_of_a_group_ran_in_one_worker(runs: Project) -> None:
-    folder = runs.root / "in_order" / "logs"
-    assert sorted(path.name for path in folder.iterdir()) == ["cpu.0.1.log", "cpu.0.3.log", "xla-cpu.0.2.log"]
-    ran = [line for line in (folder / "xla-cpu.0.2.log").read_text().splitlines() if line.startswith("--- ")]
-    assert len(ran) == 11
+def test_all_of_a_group_ran_in_one_worker_and_no_candidate_with_a_reference(runs: Project) -> None:
+    jobs = {}
+    for path in (runs.root / "in_order" / "logs").iterdir():
+        jobs[path.name] = [line[4:] for line in path.read_text().splitlines() if line.startswith("--- ")]
+    assert sorted(name.partition(".")[0] for name in jobs) == ["cpu", "cpu", "cpu", "xla-cpu"]
+    assert sorted(map(len, jobs.values())) == [1, 1, 11, 11]
+    assert [found for found in jobs.values() if "loop[cpu]" in found] == [["loop[cpu]"], ["loop[cpu]"]]

@@ -66,7 +66,8 @@ class Runner:
             waiting = {group: len(queue) for group, queue in self._queues.items() if queue and not self._is_taken(group)}
             if not waiting:
                 return None
-            group = max(waiting, key=lambda g: waiting[g] / (1 + self._serving[g]))
+            # references first: what is interrupted can be judged as far as it got
+            group = max(waiting, key=lambda g: (g[-1] and not self._serving[g], waiting[g] / (1 + self._serving[g])))
             self._serving[group] += 1
             return group
 

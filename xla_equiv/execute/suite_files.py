@@ -112,7 +112,7 @@ def _import_error(path: Path, error: BaseException) -> SuiteError:
         f"{path.name} raises when it is loaded: {type(error).__name__}: {text[0] if text else ''}",
         details=[("where", f"{path.parent.name}/{path.name}:{line}" if line else f"{path.parent.name}/{path.name}")],
         problems=error.problems if isinstance(error, XlaEquivError) else (),
-        next=f"python {path.parent.name}/{path.name}",
+        next=(isinstance(error, XlaEquivError) and error.next) or f"python {path.parent.name}/{path.name}",
     )
 
 
