@@ -1,5 +1,7 @@
 """The treatments that suites name. Importing this module does not import torch."""
 
+from xla_equiv.execute.treatments import DDP as DDP
+from xla_equiv.execute.treatments import DataParallel as DataParallel
 from xla_equiv.execute.treatments import LoopedAccumulation as LoopedAccumulation
 from xla_equiv.execute.treatments import WhileAccumulation as WhileAccumulation
 from xla_equiv.values.treatment import StepInputs as StepInputs

@@ -1,11 +1,10 @@
-"""From torch tensors to numpy arrays and digests."""
+"""From torch tensors to numpy arrays."""
 
 import ml_dtypes
 import numpy as np
 import torch
 
-from xla_equiv.measure.inputs import moments, sha256
-from xla_equiv.values.trace import Array, InputDigest
+from xla_equiv.values.trace import Array
 
 WITHOUT_NUMPY = {
     torch.bfloat16: (torch.int16, ml_dtypes.bfloat16),
@@ -25,9 +24,3 @@ def to_array(tensor: torch.Tensor) -> Array:
     else:
         array = local.numpy()
     return np.array(array)
-
-
-def digest(tensor: torch.Tensor) -> InputDigest:
-    """Return what identifies `tensor` as an input of a run."""
-    array = to_array(tensor)
-    return InputDigest(array.dtype.name, tuple(array.shape), sha256(array), moments(array))

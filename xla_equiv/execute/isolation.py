@@ -4,6 +4,7 @@ import random
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,6 +24,21 @@ def drawing(seed: int, *place: int | str) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(stream_seed(seed, *place))
         yield
+
+
+GeneratorStates = tuple[Any, Any, torch.Tensor]
+
+
+def generator_states() -> GeneratorStates:
+    """Return the states of the generators of Python, numpy and torch's CPU."""
+    return random.getstate(), np.random.get_state(), torch.get_rng_state()
+
+
+def set_generator_states(states: GeneratorStates) -> None:
+    """Continue every generator from `states`."""
+    random.setstate(states[0])
+    np.random.set_state(states[1])
+    torch.set_rng_state(states[2])
 
 
 def reset_process(seed: int) -> None:

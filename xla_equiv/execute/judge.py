@@ -23,6 +23,9 @@ from xla_equiv.values.verdict import Comparison, ComparisonKind, Expectation, Fi
 
 EDITED_GOLDEN = "its golden carries no seal: another tool has edited it since it was accepted"
 
+OF_RANKS = ("loss@rank*", "loss/*@rank*", "local_grad/*")
+"""What only a run of several replicas records."""
+
 ENDINGS = {
     Ending.ABSENT: Status.UNVERIFIED,
     Ending.RAISED: Status.CRASHED,
@@ -100,6 +103,8 @@ def tolerance_table(test: Test, overrides: Sequence[tuple[Level, Mapping[str, To
 
 def _equivalence(reference: Trace, candidate: Trace, test: Test, tolerances: ToleranceTable) -> Comparison:
     unobserved = (*test.variant.unobserved, *test.reference.variant.unobserved)
+    if reference.facts.ranks != candidate.facts.ranks:
+        unobserved += OF_RANKS
     unequal = input_findings(reference.facts, candidate.facts)
     found = compare_traces(
         reference,

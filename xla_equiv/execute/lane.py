@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xla_equiv.execute.backends import find_backend
+from xla_equiv.execute.groups import Group, group_of
 from xla_equiv.execute.outcome import Ending, Outcome
 from xla_equiv.execute.process import WorkerDied, WorkerHung, WorkerProcess
 from xla_equiv.execute.protocol import Event, Job
@@ -15,21 +16,6 @@ from xla_equiv.store.runs import RunFolder, file_name
 from xla_equiv.values.plan import Test
 
 OnStep = Callable[[Test, Event], None]
-Group = tuple[str, str, tuple[tuple[str, str], ...], bool]
-
-
-def group_of(test: Test) -> Group:
-    """Return what tests must have in common to share a worker: interpreter, backend, environment and role.
-
-    No candidate runs in the process of a reference: what it may have patched must not reach what it is judged by.
-    """
-    variant = test.variant
-    return (variant.interpreter, variant.backend, tuple(sorted(variant.env.items())), test.is_reference)
-
-
-def group_backend(group: Group) -> str:
-    """Return the name of the backend of `group`."""
-    return group[1]
 
 
 @dataclass(frozen=True)
@@ -110,25 +96,21 @@ class Lane:
         if event.kind == "done":
             return Outcome(ending=Ending.DONE, log=worker.log.name)
         self._drop(group)
-        return Outcome(
-            ending=Ending.NO_OUTPUT if event.output else Ending.RAISED, what=event.what, log=worker.log.name
-        )
+        return Outcome(ending=Ending.NO_OUTPUT if event.output else Ending.RAISED, what=event.what, log=worker.log.name)
 
     def _start(self, group: Group) -> WorkerProcess:
         """Return a worker that is ready for `group`, after closing the oldest of other groups."""
-        interpreter, backend_name, env, _ = group
-        backend = find_backend(backend_name)
-        absence = backend.absence()
+        absence = find_backend(group.backend).absence(group.devices)
         if absence:
             raise _Unusable(Outcome(ending=Ending.ABSENT, what=absence.reason, remedy=absence.remedy))
         while len(self._workers) >= self._most_workers:
             self._drop(next(iter(self._workers)))
-        log = self._folder.logs / f"{file_name(backend_name)}.{self._name}.{next(self._log_numbers)}.log"
+        log = self._folder.logs / f"{file_name(group.backend)}.{self._name}.{next(self._log_numbers)}.log"
         self._last_log = log.name
         with self._lock:
             if self._is_stopped:
                 raise WorkerDied("the run was stopped")
-            worker = WorkerProcess(interpreter, backend, dict(env), log)
+            worker = WorkerProcess(group, log)
             self._workers[group] = worker
         try:
             event = worker.wait_ready()
@@ -170,4 +152,3 @@ class _Unusable(Exception):
 
 def _infrastructure(error: Exception, log: str) -> Outcome:
     return Outcome(ending=Ending.HUNG if isinstance(error, WorkerHung) else Ending.DIED, what=str(error), log=log)
-

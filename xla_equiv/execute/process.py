@@ -9,11 +9,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
-from xla_equiv.execute.backends import Backend
+from xla_equiv.execute.backends import find_backend
 from xla_equiv.execute.graphs import dump_flags
+from xla_equiv.execute.groups import Group
 from xla_equiv.execute.protocol import EVENTS_FD, HLO_FOLDER, Event, Job, parse, send
 from xla_equiv.store.atomic import write_bytes
 
@@ -32,29 +33,33 @@ class WorkerHung(Exception):
 
 
 class WorkerProcess:
-    """A running worker, for one interpreter, backend and environment.
+    """A running worker, for one group of tests.
 
     Args:
-        interpreter: path of the Python to run; "" for the current one.
-        backend: the backend that the worker serves.
-        env: further environment variables.
+        group: what its tests have in common.
         log: file that receives everything the worker prints.
     """
 
-    def __init__(self, interpreter: str, backend: Backend, env: Mapping[str, str], log: Path) -> None:
+    def __init__(self, group: Group, log: Path) -> None:
+        backend = find_backend(group.backend)
         self.log = log
         write_bytes(log, b"")
         self._hlo_folder = tempfile.mkdtemp(prefix="hlo-", dir=log.parent)
         read_end, write_end = os.pipe()
-        variables = {**os.environ, **backend.process_env(), **env, EVENTS_FD: str(write_end)}
+        variables = {
+            **os.environ,
+            **backend.process_env(group.spread, group.devices),
+            **dict(group.env),
+            EVENTS_FD: str(write_end),
+        }
         if "torch_xla" in backend.packages:
             variables[HLO_FOLDER] = self._hlo_folder
             variables["XLA_FLAGS"] = dump_flags(Path(self._hlo_folder).resolve(), variables.get("XLA_FLAGS", ""))
-        python = interpreter or sys.executable
+        python = group.interpreter or sys.executable
         try:
             with log.open("ab") as output:
                 self._process = subprocess.Popen(
-                    [python, "-m", "xla_equiv.execute.worker", backend.name],
+                    [python, "-m", "xla_equiv.execute.worker", backend.name, group.spread.value],
                     stdin=subprocess.PIPE,
                     stdout=output,
                     stderr=output,

@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 
 import torch
@@ -39,6 +40,7 @@ def provenance(backend: Backend) -> dict[str, str]:
     return {name: value for name, value in facts.items() if value}
 
 
+@lru_cache(maxsize=1)
 def _git_revision() -> str:
     try:
         found = subprocess.run(

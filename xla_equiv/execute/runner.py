@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 
 from xla_equiv.execute.backends import find_backend
-from xla_equiv.execute.lane import Group, Lane, OnStep, Run, group_backend, group_of
+from xla_equiv.execute.groups import Group, group_of
+from xla_equiv.execute.lane import Lane, OnStep, Run
 from xla_equiv.execute.outcome import Ending, Outcome
 from xla_equiv.store.runs import RunFolder
 
@@ -54,7 +55,7 @@ class Runner:
                     outcome = lane.run(run)
                     if outcome.ending is Ending.DONE or not lane.is_stopped:  # what was killed has not ended
                         self._on_end(run, outcome)
-                if find_backend(group_backend(group)).is_exclusive:
+                if find_backend(group.backend).is_exclusive:
                     lane.close()
                 with self._lock:
                     self._serving[group] -= 1
@@ -63,20 +64,23 @@ class Runner:
 
     def _choose_group(self) -> Group | None:
         with self._lock:
-            waiting = {group: len(queue) for group, queue in self._queues.items() if queue and not self._is_taken(group)}
+            waiting = {
+                group: len(queue) for group, queue in self._queues.items() if queue and not self._is_taken(group)
+            }
             if not waiting:
                 return None
             # references first: what is interrupted can be judged as far as it got
-            group = max(waiting, key=lambda g: (g[-1] and not self._serving[g], waiting[g] / (1 + self._serving[g])))
+            group = max(
+                waiting, key=lambda g: (g.is_reference and not self._serving[g], waiting[g] / (1 + self._serving[g]))
+            )
             self._serving[group] += 1
             return group
 
     def _is_taken(self, group: Group) -> bool:
         """Return whether another lane has the device of `group`, which only one process can have."""
-        backend = group_backend(group)
-        if not find_backend(backend).is_exclusive:
+        if not find_backend(group.backend).is_exclusive:
             return False
-        return any(count for other, count in self._serving.items() if group_backend(other) == backend)
+        return any(count for other, count in self._serving.items() if other.backend == group.backend)
 
     def _next_run(self, group: Group) -> Run | None:
         with self._lock:

@@ -1,37 +1,43 @@
 """The one training loop that every variant runs."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from xla_equiv.execute.arrays import digest
 from xla_equiv.execute.backends import Backend
+from xla_equiv.execute.batches import step_batches
 from xla_equiv.execute.graphs import GraphLog
-from xla_equiv.execute.isolation import drawing, reset_process
+from xla_equiv.execute.isolation import drawing, reset_process, stream_seed
 from xla_equiv.execute.placement import move_to
-from xla_equiv.execute.recording import Recorder
+from xla_equiv.execute.provenance import provenance
+from xla_equiv.execute.recording import Recorder, Write
+from xla_equiv.execute.replicas.replica import Replica
+from xla_equiv.execute.wrapped import WrappedModel
+from xla_equiv.measure.inputs import digest
+from xla_equiv.store.rank_traces import rank_folder, write_rank_step
 from xla_equiv.store.traces import write_facts, write_step
 from xla_equiv.values.case import Case
 from xla_equiv.values.plan import Test
-from xla_equiv.values.trace import GraphFacts, InputDigest, RunFacts
-from xla_equiv.values.treatment import StepInputs, StepOutputs, accumulating
+from xla_equiv.values.spread import Spread
+from xla_equiv.values.trace import Array, GraphFacts, InputDigest, RunFacts
+from xla_equiv.values.treatment import StepInputs, StepOutputs, Treatment, overriding
 
 OnStep = Callable[[int, float, float], None]
 """Called after each step with its number, and the seconds spent compiling and in all so far."""
 
 
 class Training:
-    """One variant of one case, trained from its first step to its last, recorded into a folder.
+    """One variant of one case, trained by one program from its first step to its last, recorded into a folder.
 
     Args:
         test: what to train.
         backend: where; it must be usable.
         graphs: sees the compiled modules; None on a backend that compiles nothing.
-        folder: where the trace goes.
-        provenance: what explains the numbers of this process.
+        folder: where the trace goes. A replica's goes into a folder of its own inside.
+        replica: which of the programs that train together this one is.
         on_step: told about every step.
     """
 
@@ -42,51 +48,75 @@ class Training:
         graphs: GraphLog | None,
         folder: Path,
         *,
-        provenance: Mapping[str, str],
+        replica: Replica,
         on_step: OnStep = lambda step, compile_s, run_s: None,
     ) -> None:
         self.test, self.case, self.backend, self.graphs, self.folder = test, test.case, backend, graphs, folder
-        self.provenance, self.on_step = provenance, on_step
+        self.replica, self.on_step = replica, on_step
+        self.is_replica = test.variant.spread is Spread.REPLICAS
         self.inputs: dict[str, InputDigest] = {}
-        self.recorder = Recorder(
-            test.recorded_keys, steps=self.case.steps, write=lambda step, arrays: write_step(folder, step, arrays)
-        )
 
     def run(self) -> RunFacts:
         """Train, save the trace, and return its facts."""
         started, compiled_before = time.perf_counter(), self.backend.compile_s()
         device = self.backend.device()
         reset_process(self.case.seed)
-        self.backend.seed(self.case.seed)
+        self.backend.seed(
+            stream_seed(self.case.seed, "replica", self.replica.rank) if self.is_replica else self.case.seed
+        )
         if self.graphs:
             self.graphs.start_job()
         with drawing(self.case.seed, "build"):
             model = self.case.build()
         notes = move_to(model, device)
-        for treatment in self.test.variant.treatments:
-            model = treatment.prepare_model(model)
+        self.backend.sync()
+        self.model = WrappedModel(model, self.test.variant.treatments)
         carried = self._first_carried(device)
         self.backend.sync()
-        self._digest_initial(model, carried)
-        optimizer = self.case.optimizer([p for p in model.parameters() if p.requires_grad])
+        self.recorder = Recorder(self.model, self.test.recorded_keys, steps=self.case.steps, write=self._writer())
+        self.recorder.write_initial(carried)
+        trainable = [p for p in self.model.module.parameters() if p.requires_grad]
+        self.optimizer = self._way_to("prepare_optimizer").prepare_optimizer(
+            self.model.module, self.case.optimizer, trainable
+        )
         for step in range(1, self.case.steps + 1):
-            carried = self._train_step(step, model, optimizer, carried, device)
+            carried = self._train_step(step, carried, device)
             self.on_step(step, self.backend.compile_s() - compiled_before, time.perf_counter() - started)
         graph = self.graphs.facts if self.graphs else GraphFacts()
         facts = RunFacts(
             test=self.test.id,
             steps=self.case.steps,
-            provenance=self.provenance,
+            provenance=provenance(self.backend),
             inputs=self.inputs,
-            settings=_settings(self.case, optimizer),
+            settings=_settings(self.case, self.optimizer),
             graph=graph,
             unproven=self._unproven(graph),
             notes=tuple(notes),
             compile_s=self.backend.compile_s() - compiled_before,
             run_s=time.perf_counter() - started,
         )
-        write_facts(self.folder, facts)
+        write_facts(rank_folder(self.folder, self.replica.rank) if self.is_replica else self.folder, facts)
         return facts
+
+    def _way_to(self, method: str) -> Treatment:
+        """Return the treatment that decides how to do `method`."""
+        return overriding(self.test.variant.treatments, method) or Treatment()
+
+    def _writer(self) -> Write:
+        """Return what saves a step: of a replica beside the others', otherwise as a step of the trace."""
+        replica, layout = self.replica, self.model.layout
+        if self.is_replica:
+            return lambda step, arrays, shards: write_rank_step(
+                self.folder, step, arrays, rank=replica.rank, ranks=replica.ranks, layout=layout, sharded=shards
+            )
+
+        def write(step: int, arrays: Mapping[str, Array], shards: Set[str]) -> None:  # noqa: ARG001 (nothing is sharded)
+            if step:
+                write_step(self.folder, step, arrays)
+            else:
+                self.inputs |= {key: digest(array) for key, array in arrays.items()}
+
+        return write
 
     def _first_carried(self, device: torch.device) -> tuple[Tensor, ...]:
         if self.case.carried is None:
@@ -95,64 +125,54 @@ class Training:
             tensors = self.case.carried()
         return tuple(tensor.to(device) for tensor in tensors)
 
-    def _digest_initial(self, model: nn.Module, carried: Sequence[Tensor]) -> None:
-        named: list[tuple[str, Tensor]] = [(f"param/{name}", tensor) for name, tensor in model.named_parameters()]
-        named += [(f"buffer/{name}", tensor) for name, tensor in model.named_buffers()]
-        named += [(f"carried/{number}", tensor) for number, tensor in enumerate(carried)]
-        self.inputs.update((name, digest(tensor)) for name, tensor in named)
-
     def _batches(self, step: int, device: torch.device) -> list[tuple[Tensor, ...]]:
-        batches = []
-        for micro_batch in range(self.case.micro_batches):
-            with drawing(self.case.seed, "batch", step, micro_batch, 0):
-                batch = self.case.batch(step, micro_batch, 0)
-            for number, tensor in enumerate(batch):
-                self.inputs[f"batch/{step}/{micro_batch}/{number}"] = digest(tensor)
-            batches.append(tuple(tensor.to(device) for tensor in batch))
+        whose = [self.replica.rank] if self.is_replica else range(self.case.replicas)
+        batches, digests = step_batches(self.case, step, whose, device)
+        self.inputs |= digests
+        for treatment in self.test.variant.treatments:
+            batches = [treatment.prepare_batch(batch) for batch in batches]
         return batches
 
-    def _train_step(
-        self,
-        step: int,
-        model: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        carried: tuple[Tensor, ...],
-        device: torch.device,
-    ) -> tuple[Tensor, ...]:
+    def _train_step(self, step: int, carried: tuple[Tensor, ...], device: torch.device) -> tuple[Tensor, ...]:
+        module = self.model.module
+
         def sync() -> None:
-            held = [*self.recorder.kept, *_held(model, optimizer), *carried]
+            held = [*self.recorder.kept, *self.model.held(self.optimizer), *carried]
             self._sync([tensor for tensor in held if tensor.device == device])
 
-        optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=True)
         if self.case.before_accumulation:
-            self.case.before_accumulation(model, step)
+            self.case.before_accumulation(module, step)
         batches = self._batches(step, device)
-        treatment = accumulating(self.test.variant.treatments)
-        assert treatment is not None
+        treatment = self._way_to("accumulate")
         inputs = StepInputs(step=step, loss=self.case.loss, batches=batches, carried=carried, sync=sync)
-        outputs = treatment.accumulate(model, inputs)
+        outputs = treatment.accumulate(module, inputs)
         if not isinstance(outputs, StepOutputs):
             raise TypeError(f"{treatment.name}.accumulate returned {type(outputs).__name__}, not StepOutputs")
-        self._keep(step, model, outputs)
-        optimizer.step()
+        self._keep(step, outputs)
+        self.optimizer.step()
         carried = tuple(tensor.detach() for tensor in outputs.carried)
         sync()
-        self.recorder.write_step(step, model, optimizer, carried)
+        self.recorder.write_step(step, self.optimizer, carried)
         return carried
 
-    def _keep(self, step: int, model: nn.Module, outputs: StepOutputs) -> None:
-        """Copy losses and gradients, and clip the gradients if the case says so."""
+    def _keep(self, step: int, outputs: StepOutputs) -> None:
+        """Copy losses and gradients, reduce the gradients over the replicas and clip them if the case says so."""
         for number, loss in enumerate(outputs.micro_losses):
             self.recorder.keep(f"loss/{number}", loss, step)
         self.recorder.keep("loss", outputs.loss, step)
-        gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
-        for name, gradient in gradients.items():
-            self.recorder.keep(f"grad/{name}", gradient, step)
+        reducing = [t for t in self.test.variant.treatments if type(t).reduce is not Treatment.reduce]
+        if reducing and self.is_replica:
+            self.recorder.keep_gradients(step, kind="local_grad")
+        for treatment in reducing:
+            treatment.reduce(self.model.module, self.optimizer)
+        self.recorder.keep_gradients(step)
         if self.case.clip_norm is not None:
-            norm = nn.utils.clip_grad_norm_(list(model.parameters()), self.case.clip_norm)
+            norm = self._way_to("clip").clip(self.model.module, self.optimizer, self.case.clip_norm)
             self.recorder.keep("grad_norm", norm, step)
-        elif self.recorder.wants("grad_norm", step):
-            self.recorder.keep("grad_norm", nn.utils.get_total_norm(list(gradients.values())), step)
+        elif self.recorder.wants("grad_norm", step) and not self.model.layout:
+            gradients = [p.grad for p in self.model.module.parameters() if p.grad is not None]
+            self.recorder.keep("grad_norm", nn.utils.get_total_norm(gradients), step)
 
     def _sync(self, tensors: Sequence[Tensor]) -> None:
         if self.graphs and tensors:
@@ -169,16 +189,6 @@ class Training:
         return tuple(reason for reason in reasons if reason)
 
 
-def _held(model: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[Tensor]:
-    """Yield everything that a step changes: what the device still has to compute of it tells its graph from others."""
-    for parameter in model.parameters():
-        yield parameter
-        if parameter.grad is not None:
-            yield parameter.grad
-        yield from (value for value in optimizer.state.get(parameter, {}).values() if isinstance(value, Tensor))
-    yield from model.buffers()
-
-
 def _settings(case: Case, optimizer: torch.optim.Optimizer) -> dict[str, str]:
     """Return as text what a case fixes besides its inputs; a golden of other settings is stale.
 
@@ -187,10 +197,11 @@ def _settings(case: Case, optimizer: torch.optim.Optimizer) -> dict[str, str]:
     given = {name: value for name, value in sorted(optimizer.defaults.items()) if value}
     given.pop("decoupled_weight_decay", None)
     options = ", ".join(f"{name}={value!r}" for name, value in given.items())
-    return {
+    settings = {
         "optimizer": f"{type(optimizer).__name__}({options})",
         "steps": str(case.steps),
         "micro_batches": str(case.micro_batches),
         "seed": str(case.seed),
         "clip_norm": str(case.clip_norm),
     }
+    return settings | ({"replicas": str(case.replicas)} if case.replicas > 1 else {})

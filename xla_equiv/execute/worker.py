@@ -1,4 +1,4 @@
-"""`python -m xla_equiv.execute.worker BACKEND`: trains the jobs that it reads from standard input.
+"""`python -m xla_equiv.execute.worker BACKEND SPREAD`: trains the jobs that it reads from standard input.
 
 Events go to the file descriptor named in the environment; everything printed, by Python or by native
 code, goes to the log that the controlling process opened.
@@ -11,14 +11,12 @@ import sys
 import threading
 import traceback
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from xla_equiv.execute.backends import Backend, find_backend
 from xla_equiv.execute.protocol import EVENTS_FD, HLO_FOLDER, Event, Job, parse, send
 from xla_equiv.values.errors import OutputError
-
-if TYPE_CHECKING:
-    from xla_equiv.execute.graphs import GraphLog
+from xla_equiv.values.spread import Spread
 
 EXIT_ABANDONED = 70
 """Exit code of a worker whose controlling process is gone."""
@@ -29,12 +27,18 @@ def main() -> None:
     faulthandler.enable()
     events = os.fdopen(int(os.environ[EVENTS_FD]), "w")
     backend = find_backend(sys.argv[1])
+    spread = Spread(sys.argv[2])
     jobs = _read_jobs()
     try:
-        _multiply(backend)
+        backend.start(spread)
+        if spread is not Spread.REPLICAS:  # a launcher of processes must be the first to use the device
+            _multiply(backend)
     except Exception as error:  # noqa: BLE001 (whatever it is, the device is there and not usable)
         traceback.print_exc()
-        send(events, Event(kind="failed", what=f"the device does not start: {type(error).__name__}: {_first_line(error)}"))
+        send(
+            events,
+            Event(kind="failed", what=f"the device does not start: {type(error).__name__}: {_first_line(error)}"),
+        )
         return
     send(events, Event(kind="ready"))
     _serve(backend, jobs, events)
@@ -70,36 +74,29 @@ def _read_jobs() -> "queue.Queue[Job | None]":
 
 def _serve(backend: Backend, jobs: "queue.Queue[Job | None]", events: IO[str]) -> None:
     from xla_equiv.execute.graphs import GraphLog
-    from xla_equiv.execute.provenance import provenance
+    from xla_equiv.execute.jobs import run_job
+    from xla_equiv.execute.replicas import ReplicaFailed
+
+    def on_step(step: int, compile_s: float, run_s: float) -> None:
+        send(events, Event(kind="step", step=step, compile_s=compile_s, run_s=run_s))
 
     hlo_folder = os.environ.get(HLO_FOLDER)
     graphs = GraphLog(Path(hlo_folder)) if hlo_folder else None
-    facts = provenance(backend)
     while (job := jobs.get()) is not None:
         print(f"--- {job.label}", file=sys.stderr, flush=True)
         try:
-            _train(job, backend, graphs, facts, events)
+            run_job(job, backend, graphs, on_step)
         except OutputError as error:
             send(events, Event(kind="failed", what=error.headline, output=True))
+        except ReplicaFailed as failed:
+            traceback.print_exc()
+            is_output = isinstance(failed.__cause__, OutputError)
+            send(events, Event(kind="failed", what=str(failed), output=is_output))
         except Exception as error:  # noqa: BLE001 (a suite may raise anything)
             traceback.print_exc()
             send(events, Event(kind="failed", what=f"{type(error).__name__}: {_first_line(error)}"))
         else:
             send(events, Event(kind="done"))
-
-
-def _train(job: Job, backend: Backend, graphs: "GraphLog | None", facts: dict[str, str], events: IO[str]) -> None:
-    from xla_equiv.execute.suite_files import load_suite
-    from xla_equiv.execute.training import Training
-    from xla_equiv.values.plan import expand
-
-    named = load_suite(Path(job.suite))
-    test = next(test for test in expand([named]) if test.label == job.label)
-
-    def on_step(step: int, compile_s: float, run_s: float) -> None:
-        send(events, Event(kind="step", step=step, compile_s=compile_s, run_s=run_s))
-
-    Training(test, backend, graphs, Path(job.folder), provenance=facts, on_step=on_step).run()
 
 
 def _first_line(error: BaseException) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from xla_equiv.measure.metrics import measure
 from xla_equiv.values.patterns import key_group, matches
+from xla_equiv.values.ranks import is_of_each_rank, split_rank
 from xla_equiv.values.tolerance import ToleranceTable
 from xla_equiv.values.trace import Entry, Trace
 from xla_equiv.values.verdict import Comparison, ComparisonKind, Finding, KeyGroup, Measurement, Status, worst
@@ -40,16 +41,18 @@ def compare_traces(
 
     references = {(entry.step, entry.key): entry for entry in reference.entries if is_compared(entry)}
     candidates = {(entry.step, entry.key): entry for entry in candidate.entries if is_compared(entry)}
+    _let_stand_for_ranks(references, candidates)
+    _let_stand_for_ranks(candidates, references)
     findings = list(known_findings) + _missing(references, candidates)
     measurements = []
     for place in sorted(references.keys() & candidates.keys(), key=_order(references)):
         entry, other = references[place], candidates[place]
         if (entry.dtype, entry.shape) != (other.dtype, other.shape):
-            findings.append(_unlike(entry, other))
+            findings.append(_unlike(place[1], entry, other))
             continue
         one, two = reference.read(entry), candidate.read(other)
-        tolerance = tolerances.resolve(entry.key, entry.dtype, kind.value)
-        measurements.append(measure(one, two, tolerance, key=entry.key, step=entry.step))
+        tolerance = tolerances.resolve(place[1], entry.dtype, kind.value)
+        measurements.append(measure(one, two, tolerance, key=place[1], step=entry.step))
     findings += [_outside(found) for found in measurements if not found.status.is_green]
     if not measurements:
         findings.append(Finding(status=Status.MISSING, what="nothing was compared: no key and step stands on both sides"))
@@ -64,6 +67,14 @@ def compare_traces(
         compared=len(measurements),
         unobserved=tuple(unobserved),
     )
+
+
+def _let_stand_for_ranks(entries: dict[tuple[int, str], Entry], others: Mapping[tuple[int, str], Entry]) -> None:
+    """Add to `entries` what only `others` has for a rank of its own: there, what all ranks hold alike stands for it."""
+    for step, key in others:
+        base, rank = split_rank(key)
+        if rank is not None and not is_of_each_rank(base) and (step, key) not in entries and (step, base) in entries:
+            entries[step, key] = entries[step, base]
 
 
 def _order(entries: Mapping[tuple[int, str], Entry]) -> Callable[[tuple[int, str]], tuple[int, int]]:
@@ -93,12 +104,12 @@ def _missing(
     return findings
 
 
-def _unlike(reference: Entry, candidate: Entry) -> Finding:
+def _unlike(key: str, reference: Entry, candidate: Entry) -> Finding:
     return Finding(
         status=Status.MISSING,
-        key=reference.key,
+        key=key,
         step=reference.step,
-        what=f"{reference.key} is {candidate.dtype}{list(candidate.shape)} in the candidate, "
+        what=f"{key} is {candidate.dtype}{list(candidate.shape)} in the candidate, "
         f"{reference.dtype}{list(reference.shape)} in the reference",
     )
 

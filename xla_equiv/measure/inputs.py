@@ -16,7 +16,9 @@ SAME_INPUT_RTOL = 1e-6
 
 def sha256(values: Array) -> str:
     """Return the SHA-256 of the bytes of `values`."""
-    return hashlib.sha256(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data if values.size else b"").hexdigest()
+    return hashlib.sha256(
+        np.ascontiguousarray(values).reshape(-1).view(np.uint8).data if values.size else b""
+    ).hexdigest()
 
 
 def moments(values: Array) -> tuple[float, float, float]:
@@ -28,6 +30,11 @@ def moments(values: Array) -> tuple[float, float, float]:
     weights = np.modf(np.arange(1, flat.size + 1) * ((5**0.5 - 1) / 2))[0]
     with np.errstate(over="ignore", invalid="ignore"):
         return float(flat.sum()), float(np.abs(flat).sum()), float(flat @ weights)
+
+
+def digest(values: Array) -> InputDigest:
+    """Return what identifies `values` as an input of a run."""
+    return InputDigest(values.dtype.name, tuple(values.shape), sha256(values), moments(values))
 
 
 def is_same_input(one: InputDigest, other: InputDigest) -> bool:

@@ -17,9 +17,14 @@ FACTS_FILE = "facts.json"
 FACTS = TypeAdapter(RunFacts)
 
 
+def step_file(folder: Path, step: int) -> Path:
+    """Return the file in `folder` that holds what was recorded at `step`."""
+    return folder / f"step-{step:05d}.safetensors"
+
+
 def write_step(folder: Path, step: int, arrays: Mapping[str, Array]) -> None:
     """Save what was recorded at `step` (from 1), key -> array."""
-    write_tensors(folder / f"step-{step:05d}.safetensors", arrays, {"step": step})
+    write_tensors(step_file(folder, step), arrays, {"step": step})
 
 
 def write_facts(folder: Path, facts: RunFacts) -> None:
@@ -37,6 +42,20 @@ def recorded_steps(folder: Path) -> int:
     return len(list(folder.glob("step-*.safetensors")))
 
 
+def read_facts(folder: Path) -> RunFacts:
+    """Return the facts of the run that was saved in `folder`.
+
+    Raises:
+        TraceError: there are none, or the file is damaged.
+    """
+    try:
+        return FACTS.validate_json((folder / FACTS_FILE).read_bytes())
+    except (OSError, ValidationError) as error:
+        raise TraceError(
+            f"{folder / FACTS_FILE} is damaged", details=[("because", str(error).splitlines()[0])]
+        ) from error
+
+
 def read_trace(folder: Path) -> Trace:
     """Return the trace saved in `folder`; its arrays are read when asked for, one step in memory at a time.
 
@@ -47,27 +66,30 @@ def read_trace(folder: Path) -> Trace:
         steps = recorded_steps(folder)
         raise TraceError(
             f"no complete trace in {folder}",
-            details=[("found", f"{steps} recorded steps, but no {FACTS_FILE}: the run did not end" if steps else "nothing")],
+            details=[
+                ("found", f"{steps} recorded steps, but no {FACTS_FILE}: the run did not end" if steps else "nothing")
+            ],
             next="name a folder under RUN/traces, or run the suite again",
         )
-    try:
-        facts = FACTS.validate_json((folder / FACTS_FILE).read_bytes())
-    except (OSError, ValidationError) as error:
-        raise TraceError(f"{folder / FACTS_FILE} is damaged", details=[("because", str(error).splitlines()[0])]) from error
+    facts = read_facts(folder)
 
     @lru_cache(maxsize=2)
     def load(step: int) -> TensorFile:
-        path = folder / f"step-{step:05d}.safetensors"
+        path = step_file(folder, step)
         try:
             content = read_tensors(path)
             if content.about.get("step") != step:
                 raise DamagedFile(f"it is not the file of step {step} that a run wrote")
         except DamagedFile as error:
-            raise TraceError(f"{path} is damaged", details=[("because", str(error))], next="run the suite again") from error
+            raise TraceError(
+                f"{path} is damaged", details=[("because", str(error))], next="run the suite again"
+            ) from error
         return content
 
     numbers = sorted(
-        int(found.group(1)) for path in folder.iterdir() if (found := re.fullmatch(r"step-(\d+)\.safetensors", path.name))
+        int(found.group(1))
+        for path in folder.iterdir()
+        if (found := re.fullmatch(r"step-(\d+)\.safetensors", path.name))
     )
     if numbers != list(range(1, facts.steps + 1)):
         raise TraceError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,12 +24,15 @@ class Case:
     Args:
         build: returns the model on the CPU, with its initial parameters.
         batch: (step from 1, micro-batch from 0, replica) -> tuple of CPU tensors, the inputs of `loss`;
-            the replica is 0 where there is one.
+            the replica counts from 0.
         loss: (model, *batch, *carried) -> scalar loss, or (loss, *carried) when tensors are carried.
             The loss of a step is the mean of its micro-batches' losses.
         optimizer: (trainable parameters) -> optimizer.
         steps: optimizer steps to train.
         micro_batches: micro-batches accumulated in each step.
+        replicas: data-parallel replicas; the loss of a step is the mean of theirs, its gradient the mean of theirs.
+        join: (the batches of all replicas) -> one batch whose loss is the mean of theirs, for variants that
+            train on one device; by default the tensors are concatenated along their first dimension.
         seed: seeds the initial parameters, the batches and dropout.
         clip_norm: largest global gradient norm, or None for no clipping.
         carried: () -> tensors carried from micro-batch to micro-batch and from step to step.
@@ -45,6 +48,8 @@ class Case:
     optimizer: Callable[[Iterable[nn.Parameter]], Optimizer]
     steps: int
     micro_batches: int
+    replicas: int = 1
+    join: Callable[[Sequence[tuple[Tensor, ...]]], tuple[Tensor, ...]] | None = None
     seed: int = 0
     clip_norm: float | None = None
     carried: Callable[[], tuple[Tensor, ...]] | None = None
@@ -55,7 +60,7 @@ class Case:
     def __post_init__(self) -> None:
         problems = [
             f"{name}: {getattr(self, name)!r} is not a whole number of at least 1"
-            for name in ("steps", "micro_batches")
+            for name in ("steps", "micro_batches", "replicas")
             if not isinstance(getattr(self, name), int) or getattr(self, name) < 1
         ]
         problems += [

@@ -3,16 +3,22 @@
 import fnmatch
 from collections.abc import Iterable
 
+from xla_equiv.values.ranks import split_rank
+
 WILDCARDS = "*?["
 
 
 def matches(key: str, pattern: str) -> bool:
     """Return whether `pattern` (`*`, `?`, `[...]`, case-sensitive) covers the whole `key`.
 
-    >>> matches("grad/blocks.3.bias", "grad/*.bias")
-    True
+    A pattern without `@` covers a key of every rank.
+
+    >>> matches("grad/blocks.3.bias", "grad/*.bias"), matches("grad/fc.bias@rank2", "grad/*.bias")
+    (True, True)
+    >>> matches("grad/fc.bias@rank2", "grad/*@rank1")
+    False
     """
-    return fnmatch.fnmatchcase(key, pattern)
+    return fnmatch.fnmatchcase(key if "@" in pattern else split_rank(key)[0], pattern)
 
 
 def specificity(pattern: str) -> tuple[int, int]:
@@ -36,7 +42,7 @@ def key_group(key: str) -> str:
     >>> key_group("grad/fc.weight"), key_group("loss"), key_group("optim/fc.weight/exp_avg")
     ('grad/*', 'loss', 'optim/*/exp_avg')
     """
-    first, _, rest = key.partition("/")
+    first, _, rest = split_rank(key)[0].partition("/")
     if not rest:
         return first
     if first == "optim":

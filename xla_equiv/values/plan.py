@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xla_equiv.values.case import Case
+from xla_equiv.values.spread import Spread
 from xla_equiv.values.steps import Steps
 from xla_equiv.values.suite import ExpectedFailure, PublishedValues, Skip, Suite, Variant, label, test_matches
 
@@ -57,6 +58,11 @@ class Test:
     def reference(self) -> "Test":
         """Return the test of the trusted variant of the same case."""
         return Test(self.named, self.case_name, self.named.suite.reference, True)
+
+    @property
+    def devices(self) -> int:
+        """Return how many devices it trains on."""
+        return 1 if self.variant.spread is Spread.ONE else self.case.replicas
 
     @property
     def expected_failure(self) -> ExpectedFailure | None:

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from xla_equiv.values.case import Case
 from xla_equiv.values.errors import SuiteError
 from xla_equiv.values.patterns import matches
+from xla_equiv.values.spread import Spread
 from xla_equiv.values.steps import ALL_STEPS, LAST_STEP, Steps
 from xla_equiv.values.tolerance import Tolerance
-from xla_equiv.values.treatment import Treatment, accumulating
+from xla_equiv.values.treatment import Treatment, overriding
 from xla_equiv.values.verdict import Status
 
 
@@ -41,11 +42,26 @@ class Variant:
     def __post_init__(self) -> None:
         if not is_name(self.name):
             raise SuiteError(f"variant name {self.name!r} has characters other than letters, digits, '_' and '-'")
-        if accumulating(self.treatments) is None:
+        if overriding(self.treatments, "accumulate") is None:
             raise SuiteError(
                 f"variant {self.name!r} has no treatment that accumulates",
                 next="add LoopedAccumulation() or WhileAccumulation() to its treatments",
             )
+
+        if len(self._spreads) > 1:
+            raise SuiteError(
+                f"variant {self.name!r} is impossible: its treatments spread replicas in two ways",
+                problems=[f"{treatment.name}: {treatment.spread.value}" for treatment in self.treatments],
+            )
+
+    @property
+    def _spreads(self) -> set[Spread]:
+        return {treatment.spread for treatment in self.treatments} - {Spread.ONE}
+
+    @property
+    def spread(self) -> Spread:
+        """Return how it covers the replicas of a case."""
+        return next(iter(self._spreads), Spread.ONE)
 
     @property
     def unobserved(self) -> tuple[str, ...]:
@@ -160,13 +176,21 @@ class Suite:
         ]
         if not self.cases:
             problems.append("case: empty; there is nothing to train")
-        problems += [f"case {name!r}: has characters other than letters, digits, '_' and '-'" for name in self.cases if name and not is_name(name)]
+        problems += [
+            f"case {name!r}: has characters other than letters, digits, '_' and '-'"
+            for name in self.cases
+            if name and not is_name(name)
+        ]
         problems += self._step_problems()
         if not self.candidates:
             problems.append("candidates: empty; there is nothing to compare with the reference")
         labels = [label(case, variant) for case in self.cases for variant in (self.reference, *self.candidates)]
         problems += sorted({f"candidates: two variants are called {one!r}" for one in labels if labels.count(one) > 1})
-        for kind, rules in (("expected_failures", self.expected_failures), ("skips", self.skips), ("published", self.published)):
+        for kind, rules in (
+            ("expected_failures", self.expected_failures),
+            ("skips", self.skips),
+            ("published", self.published),
+        ):
             problems += [
                 f"{kind}: no test matches {rule.test!r}"
                 for rule in rules

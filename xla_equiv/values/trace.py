@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from xla_equiv.values.ranks import split_rank
+from xla_equiv.values.shards import HeldBy
+
 Array = NDArray[np.generic]
 
 
@@ -79,6 +82,10 @@ class RunFacts:
         notes: what a reader should know, such as parameters tied again after a move.
         compile_s: seconds spent compiling.
         run_s: seconds spent on all steps, compiling included.
+        ranks: replicas that trained, each a program of its own.
+        placement: sharded parameter -> which of its elements lay on which replica.
+        ranks: replicas that trained, each on a device of its own.
+        placement: sharded parameter -> which of its elements lay on which replica.
     """
 
     test: str
@@ -91,6 +98,8 @@ class RunFacts:
     notes: tuple[str, ...] = ()
     compile_s: float = 0.0
     run_s: float = 0.0
+    ranks: int = 1
+    placement: Mapping[str, tuple[HeldBy, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -110,6 +119,16 @@ class Trace:
     def keys(self) -> list[str]:
         """Return the keys, each once, in recorded order."""
         return list(dict.fromkeys(entry.key for entry in self.entries))
+
+
+COMPUTING_ORDER = ("loss", "carried", "buffer", "local_grad", "grad", "grad_norm", "optim", "param")
+
+
+def computed_at(key: str) -> tuple[int, bool, bool]:
+    """Return when a step computes `key`; a stable sort keeps the model's order among equals."""
+    base, rank = split_rank(key)
+    first, _, rest = base.partition("/")
+    return COMPUTING_ORDER.index(first), first == "loss" and not rest, first == "loss" and rank is None
 
 
 def memory_trace(facts: RunFacts, arrays: Mapping[tuple[int, str], Array]) -> Trace:

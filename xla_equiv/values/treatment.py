@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+from xla_equiv.values.spread import Spread
+
 if TYPE_CHECKING:
     from torch import Tensor, nn
+    from torch.optim import Optimizer
 
+    from xla_equiv.values.shards import Member
     from xla_equiv.values.trace import GraphFacts
 
 
@@ -50,8 +54,11 @@ class Treatment:
     """One named way to execute a training step. Subclass it in a file of its own; nothing else changes.
 
     Treatments of a variant compose: each may replace the model, and the last that overrides
-    `accumulate` runs the micro-batches.
+    `accumulate` runs the micro-batches. Under `Spread.REPLICAS` every replica calls each method once.
     """
+
+    spread: ClassVar[Spread] = Spread.ONE
+    """How the treatment covers the replicas of a case."""
 
     unobserved: ClassVar[tuple[str, ...]] = ()
     """Patterns of the keys that cannot be seen under this treatment; they are reported, not compared."""
@@ -65,16 +72,49 @@ class Treatment:
         """Return the model to train; called once, on the device, before the optimizer is made."""
         return model
 
+    def prepare_batch(self, batch: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Return the batch to train on; called for every micro-batch, whose tensors are on the device."""
+        return batch
+
+    def prepare_optimizer(
+        self,
+        model: nn.Module,
+        create: Callable[[Sequence[nn.Parameter]], Optimizer],
+        parameters: Sequence[nn.Parameter],
+    ) -> Optimizer:
+        """Return the optimizer; `create` makes what the case asks for."""
+        return create(parameters)
+
     def accumulate(self, model: nn.Module, inputs: StepInputs) -> StepOutputs:
         """Run all micro-batches of one step, and leave the accumulated gradients on `model`."""
         raise NotImplementedError(f"{self.name} does not say how to accumulate")
+
+    def reduce(self, model: nn.Module, optimizer: Optimizer) -> None:
+        """Combine the gradients of the replicas, once the step has accumulated its own."""
+
+    def clip(self, model: nn.Module, optimizer: Optimizer, max_norm: float) -> Tensor:
+        """Clip the gradients to the global norm `max_norm` and return the norm that they had, a scalar."""
+        from torch.nn.utils import clip_grad_norm_
+
+        return clip_grad_norm_(list(model.parameters()), max_norm)
+
+    def parameter_name(self, name: str) -> str:
+        """Return the name that a parameter or buffer had before `prepare_model` wrapped the model."""
+        return name
+
+    def shards(self, model: nn.Module) -> Mapping[str, tuple[Member, ...]]:
+        """Return the parameters of the prepared `model` that hold only this replica's shard.
+
+        The keys are names in `model`; the members have the names from before it was wrapped.
+        """
+        return {}
 
     def why_unproven(self, graph: GraphFacts, *, micro_batches: int) -> str:
         """Return why the compiled graphs do not show that the treatment took effect; '' when they do."""
         return ""
 
 
-def accumulating(treatments: Sequence[Treatment]) -> Treatment | None:
-    """Return the last of `treatments` that says how to accumulate, or None."""
-    able = [t for t in treatments if type(t).accumulate is not Treatment.accumulate]
+def overriding(treatments: Sequence[Treatment], method: str) -> Treatment | None:
+    """Return the last of `treatments` that has its own way to do `method`, or None."""
+    able = [t for t in treatments if getattr(type(t), method) is not getattr(Treatment, method)]
     return able[-1] if able else None

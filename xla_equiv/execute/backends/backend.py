@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from xla_equiv.values.spread import Spread
 
 if TYPE_CHECKING:
     import torch
@@ -34,13 +36,30 @@ class Backend:
     is_exclusive: bool = False
     """Whether only one process at a time can have the device."""
 
-    def absence(self) -> Absence | None:
-        """Return why the backend cannot be used on this machine, None when it looks usable."""
+    def absence(self, devices: int = 1) -> Absence | None:
+        """Return why `devices` devices of the backend cannot be used on this machine, None when it looks usable."""
         return None
 
-    def process_env(self) -> Mapping[str, str]:
-        """Return the environment variables of a worker process of this backend."""
+    def process_env(self, spread: Spread = Spread.ONE, replicas: int = 1) -> Mapping[str, str]:
+        """Return the environment variables of a worker process that runs cases of `replicas` replicas."""
         return {}
+
+    def start(self, spread: Spread) -> None:
+        """Prepare the process for `spread`, before the device is brought up."""
+        if spread is Spread.SPMD:
+            raise NotImplementedError(f"backend {self.name} has no SPMD")
+
+    def run_replicas(self, replicas: int, body: Callable[[int], None]) -> None:
+        """Call `body(rank)` once for each replica, each on its own device, and return when all have ended.
+
+        Args:
+            replicas: how many.
+            body: can be pickled, for a runtime that starts processes.
+
+        Raises:
+            ReplicaFailed: a replica raised; the others were stopped.
+        """
+        raise NotImplementedError(f"backend {self.name} runs one replica only")
 
     def device(self) -> torch.device:
         """Return the device to train on, having brought it up."""

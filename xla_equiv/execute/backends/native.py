@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from xla_equiv.execute.backends.backend import Absence, Backend
@@ -12,12 +13,12 @@ if TYPE_CHECKING:
 
 
 class NativeCpu(Backend):
-    """Native PyTorch on the CPU, eager."""
+    """Native PyTorch on the CPU, eager. Replicas are processes that talk by gloo."""
 
     name = "cpu"
     device_classes = "cpu"
 
-    def absence(self) -> Absence | None:
+    def absence(self, devices: int = 1) -> Absence | None:
         if importlib.util.find_spec("torch") is None:
             return Absence("torch is not installed", "pip install 'torch==2.9.*'")
         return None
@@ -29,3 +30,8 @@ class NativeCpu(Backend):
 
     def device_class(self) -> str:
         return "cpu"
+
+    def run_replicas(self, replicas: int, body: Callable[[int], None]) -> None:
+        from xla_equiv.execute.replicas.processes import run_processes
+
+        run_processes(replicas, body)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xla_equiv.execute.backends.backend import Absence, Backend
+from xla_equiv.values.spread import Spread
 
 if TYPE_CHECKING:
     import torch
@@ -22,7 +23,7 @@ class _Xla(Backend):
     packages: tuple[str, ...] = ("torch", "torch_xla")
     pjrt_device: str
 
-    def absence(self) -> Absence | None:
+    def absence(self, devices: int = 1) -> Absence | None:
         if importlib.util.find_spec("torch_xla") is None:
             where = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
             return Absence(
@@ -31,8 +32,14 @@ class _Xla(Backend):
             )
         return None
 
-    def process_env(self) -> Mapping[str, str]:
+    def process_env(self, spread: Spread = Spread.ONE, replicas: int = 1) -> Mapping[str, str]:
         return {"PJRT_DEVICE": self.pjrt_device}
+
+    def start(self, spread: Spread) -> None:
+        if spread is Spread.SPMD:
+            import torch_xla.runtime as xr
+
+            xr.use_spmd()
 
     def device(self) -> torch.device:
         import torch_xla
@@ -58,21 +65,29 @@ class _Xla(Backend):
 
 
 class XlaCpu(_Xla):
-    """torch_xla with XLA's CPU compiler; one device."""
+    """torch_xla with XLA's CPU compiler, on virtual devices."""
 
     name = "xla:cpu"
     device_classes = "xla-cpu"
     pjrt_device = "CPU"
 
-    def process_env(self) -> Mapping[str, str]:
-        return {**super().process_env(), "CPU_NUM_DEVICES": "1"}
+    def process_env(self, spread: Spread = Spread.ONE, replicas: int = 1) -> Mapping[str, str]:
+        from xla_equiv.execute.replicas.lockstep_env import lockstep_env
+
+        devices = {"CPU_NUM_DEVICES": "1" if spread is Spread.ONE else str(replicas)}
+        return {**super().process_env(), **devices, **(lockstep_env(replicas) if spread is Spread.REPLICAS else {})}
 
     def device_class(self) -> str:
         return "xla-cpu"
 
+    def run_replicas(self, replicas: int, body: Callable[[int], None]) -> None:
+        from xla_equiv.execute.replicas.lockstep import Lockstep
+
+        Lockstep(replicas).run(body)
+
 
 class XlaTpu(_Xla):
-    """torch_xla on a TPU; one chip."""
+    """torch_xla on a TPU; each replica has a chip."""
 
     name = "xla:tpu"
     device_classes = "tpu-*"
@@ -80,14 +95,27 @@ class XlaTpu(_Xla):
     pjrt_device = "TPU"
     is_exclusive = True
 
-    def absence(self) -> Absence | None:
+    def absence(self, devices: int = 1) -> Absence | None:
         absent = super().absence()
-        if absent is None and not any(list(Path("/dev").glob(pattern)) for pattern in TPU_DEVICE_FILES):
-            absent = Absence(
+        if absent is not None:
+            return absent
+        chips = max(len(list(Path("/dev").glob(pattern))) for pattern in TPU_DEVICE_FILES)
+        if not chips:
+            return Absence(
                 "no TPU: neither /dev/accel* nor /dev/vfio/[0-9]* exists",
                 "run on a TPU VM, with pip install 'torch_xla[tpu]==2.9.0'",
             )
-        return absent
+        if devices not in (1, chips):
+            return Absence(
+                f"the case has {devices} replicas, the machine {chips} TPU chips",
+                f"run on a TPU VM with {devices} chips",
+            )
+        return None
+
+    def run_replicas(self, replicas: int, body: Callable[[int], None]) -> None:
+        from xla_equiv.execute.replicas.launch import launch
+
+        launch(replicas, body)
 
     def device(self) -> torch.device:
         import torch_xla.backends

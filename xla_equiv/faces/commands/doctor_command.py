@@ -1,6 +1,5 @@
 """`xla-equiv doctor`."""
 
-import os
 import shutil
 import sys
 import tempfile
@@ -13,6 +12,7 @@ from tabulate import tabulate
 from xla_equiv import __version__
 from xla_equiv.execute.backends import Backend, backends
 from xla_equiv.execute.environment import installed, pair_problem, pair_remedy
+from xla_equiv.execute.groups import Group
 from xla_equiv.execute.process import WorkerDied, WorkerHung, WorkerProcess
 from xla_equiv.faces.options import golden_option, suites_option
 from xla_equiv.store.atomic import write_bytes
@@ -64,19 +64,42 @@ def _versions() -> list[Check]:
     return [
         Check("xla_equiv", __version__),
         Check("python", version, "" if is_supported else f"Python {version} is not supported", f"use Python {wanted}"),
-        Check("torch pair", f"torch {installed('torch') or 'absent'}, torch_xla {installed('torch_xla') or 'absent'}", problem, problem and pair_remedy()),
-        *(Check(name, installed(name) or "absent", is_grave=False) for name in ("libtpu", "numpy", "pytest", "pytest-xdist")),
+        Check(
+            "torch pair",
+            f"torch {installed('torch') or 'absent'}, torch_xla {installed('torch_xla') or 'absent'}",
+            problem,
+            problem and pair_remedy(),
+        ),
+        *(
+            Check(name, installed(name) or "absent", is_grave=False)
+            for name in ("libtpu", "numpy", "pytest", "pytest-xdist")
+        ),
     ]
 
 
 def _folders(suites_folder: Path, golden_folder: Path) -> list[Check]:
     checks = [
-        Check(f"folder {path}", "there" if path.is_dir() else "absent", "" if path.is_dir() else "it does not exist", fix, is_grave=False)
-        for path, fix in ((suites_folder, "xla-equiv new NAME"), (golden_folder, "xla-equiv golden accept RUN --why TEXT"))
+        Check(
+            f"folder {path}",
+            "there" if path.is_dir() else "absent",
+            "" if path.is_dir() else "it does not exist",
+            fix,
+            is_grave=False,
+        )
+        for path, fix in (
+            (suites_folder, "xla-equiv new NAME"),
+            (golden_folder, "xla-equiv golden accept RUN --why TEXT"),
+        )
     ]
     free = shutil.disk_usage(".").free
     checks.append(
-        Check("disk", f"{free >> 30} GiB free", "" if free >= FREE_BYTES_WANTED else "less than 1 GiB is free", "free space", is_grave=False)
+        Check(
+            "disk",
+            f"{free >> 30} GiB free",
+            "" if free >= FREE_BYTES_WANTED else "less than 1 GiB is free",
+            "free space",
+            is_grave=False,
+        )
     )
     try:
         probe = DEFAULT_RUNS / ".doctor"
@@ -96,7 +119,7 @@ def _backend(backend: Backend) -> Check:
         return Check(what, "not available", absence.reason, absence.remedy, is_grave=False)
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "worker.log"
-        worker = WorkerProcess("", backend, {k: v for k, v in os.environ.items() if k.startswith("XLA_")}, log)
+        worker = WorkerProcess(Group("", backend.name), log)
         try:
             event = worker.wait_ready()
         except (WorkerDied, WorkerHung) as error:
@@ -106,5 +129,7 @@ def _backend(backend: Backend) -> Check:
         finally:
             worker.close()
     if event.kind == "failed":
-        return Check(what, "does not start", event.what, "install matching versions of torch and torch_xla; free the device")
+        return Check(
+            what, "does not start", event.what, "install matching versions of torch and torch_xla; free the device"
+        )
     return Check(what, "multiplied two matrices")

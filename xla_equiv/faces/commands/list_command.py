@@ -41,7 +41,7 @@ def _remark(test: Test, golden_folder: Path) -> str:
         return f"skipped: {test.skip.why}"
     remarks = ["reference"] if test.is_reference else []
     remarks += ["full: needs --full"] if test.case.full else []
-    absence = find_backend(test.variant.backend).absence()
+    absence = find_backend(test.variant.backend).absence(test.devices)
     remarks += [f"not available: {absence.reason}"] if absence else []
     if test.expected_failure:
         return ", ".join([*remarks, f"expected failure: {test.expected_failure.why}"])
@@ -51,7 +51,11 @@ def _remark(test: Test, golden_folder: Path) -> str:
 def _golden_age(test: Test, golden_folder: Path) -> str:
     path = golden_path(golden_folder, test, find_backend(test.variant.backend).device_classes)
     stem = path.name.rpartition("[")[0]
-    found = [other for other in path.parent.glob(f"*{path.suffix}") if other.name.startswith(f"{stem}[") and other.match(_literal(path.name))]
+    found = [
+        other
+        for other in path.parent.glob(f"*{path.suffix}")
+        if other.name.startswith(f"{stem}[") and other.match(_literal(path.name))
+    ]
     if not found:
         return "no golden"
     last = read_manifest(manifest_path(found[0])).journal[-1]

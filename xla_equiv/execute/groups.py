@@ -1,0 +1,41 @@
+"""Which tests share a worker process."""
+
+from dataclasses import dataclass
+
+from xla_equiv.values.plan import Test
+from xla_equiv.values.spread import Spread
+
+
+@dataclass(frozen=True)
+class Group:
+    """What tests must have in common to share a worker.
+
+    Args:
+        interpreter: path of the Python to run; "" for the current one.
+        backend: name of the backend.
+        env: further environment variables, sorted.
+        is_reference: the role. No candidate runs in the process of a reference: what it may have patched must
+            not reach what it is judged by.
+        spread: how the replicas of a case are covered.
+        devices: how many the process has.
+    """
+
+    interpreter: str
+    backend: str
+    env: tuple[tuple[str, str], ...] = ()
+    is_reference: bool = False
+    spread: Spread = Spread.ONE
+    devices: int = 1
+
+
+def group_of(test: Test) -> Group:
+    """Return the group of `test`."""
+    variant = test.variant
+    return Group(
+        variant.interpreter,
+        variant.backend,
+        tuple(sorted(variant.env.items())),
+        test.is_reference,
+        variant.spread,
+        test.devices,
+    )

@@ -1,0 +1,66 @@
+"""One job of a worker: a training by one program, or by several replicas whose records are joined."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from xla_equiv.execute.backends import Backend, find_backend
+from xla_equiv.execute.graphs import GraphLog
+from xla_equiv.execute.protocol import HLO_FOLDER, Job
+from xla_equiv.execute.replicas.replica import Replica, current_replica
+from xla_equiv.execute.suite_files import load_suite
+from xla_equiv.execute.training import OnStep, Training
+from xla_equiv.store.rank_traces import join_rank_traces
+from xla_equiv.values.plan import Test, expand
+from xla_equiv.values.spread import Spread
+from xla_equiv.values.steps import is_key_selected
+
+
+def run_job(job: Job, backend: Backend, graphs: GraphLog | None, on_step: OnStep) -> None:
+    """Train what `job` asks for; its folder then holds the trace of the whole run."""
+    test = _find_test(job)
+    folder = Path(job.folder)
+    if test.variant.spread is not Spread.REPLICAS:
+        Training(test, backend, graphs, folder, replica=Replica(), on_step=on_step).run()
+        return
+    ranks = test.case.replicas
+    backend.run_replicas(ranks, _Body(job, backend, test, graphs, on_step))
+    join_rank_traces(folder, ranks=ranks, wants=partial(_wants, test))
+
+
+def _find_test(job: Job) -> Test:
+    named = load_suite(Path(job.suite))
+    return next(test for test in expand([named]) if test.label == job.label)
+
+
+def _wants(test: Test, key: str, step: int) -> bool:
+    return is_key_selected(key, step, test.recorded_keys, steps=test.case.steps)
+
+
+class _Body:
+    """What one replica does, in a thread of the worker or, pickled as the bare job, in a process of its own."""
+
+    def __init__(self, job: Job, backend: Backend, test: Test, graphs: GraphLog | None, on_step: OnStep) -> None:
+        self._job, self._backend, self._test, self._graphs, self._on_step = job, backend, test, graphs, on_step
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_body_of_process, (self._job, self._backend.name))
+
+    def __call__(self, rank: int) -> None:
+        graphs, on_step = (self._graphs, self._on_step) if rank == 0 else (None, _tell_nobody)
+        Training(
+            self._test, self._backend, graphs, Path(self._job.folder), replica=current_replica(), on_step=on_step
+        ).run()
+
+
+def _body_of_process(job: Job, backend_name: str) -> _Body:
+    hlo_folder = os.environ.get(HLO_FOLDER)
+    graphs = GraphLog(Path(hlo_folder)) if hlo_folder else None
+    return _Body(job, find_backend(backend_name), _find_test(job), graphs, _tell_nobody)
+
+
+def _tell_nobody(step: int, compile_s: float, run_s: float) -> None:
+    pass

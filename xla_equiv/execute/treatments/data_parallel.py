@@ -1,0 +1,54 @@
+"""Data parallelism by one reduction of the gradients: the plainest way to train on several devices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from xla_equiv.execute.replicas import current_replica
+from xla_equiv.values.spread import Spread
+from xla_equiv.values.trace import GraphFacts
+from xla_equiv.values.treatment import Treatment
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.optim import Optimizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataParallel(Treatment):
+    """Each replica computes the gradient of its own batch; then all take the mean.
+
+    Args:
+        copy_first: replace each gradient by a copy before it is reduced. torch_xla's in-place all-reduce
+            writes behind the back of the views and pending updates that a tensor has: a gradient that was
+            accumulated in place and is changed again after the reduction, as by clipping, loses the
+            reduction without a word. A copy has no past.
+
+    Source:
+        torch_xla.core.xla_model.reduce_gradients.
+    """
+
+    copy_first: bool = True
+
+    spread: ClassVar[Spread] = Spread.REPLICAS
+
+    def reduce(self, model: nn.Module, optimizer: Optimizer) -> None:
+        import torch_xla.core.xla_model as xm
+
+        if self.copy_first:
+            for parameter in model.parameters():
+                if parameter.grad is not None:
+                    parameter.grad = parameter.grad.clone()
+        xm.reduce_gradients(optimizer)
+
+    def why_unproven(self, graph: GraphFacts, *, micro_batches: int) -> str:
+        return without_collective(self, graph, "all-reduce")
+
+
+def without_collective(treatment: Treatment, graph: GraphFacts, *opcodes: str) -> str:
+    """Return that the graphs of several replicas lack one of `opcodes`; '' when none is lacking."""
+    lacking = [opcode for opcode in opcodes if not graph.count(opcode)]
+    if current_replica().ranks == 1 or not lacking:
+        return ""
+    return f"{treatment.name}: the optimised graphs have no {' and no '.join(lacking)}"

@@ -1,0 +1,56 @@
+"""torch's DistributedDataParallel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from xla_equiv.execute.replicas import current_replica
+from xla_equiv.execute.treatments.data_parallel import without_collective
+from xla_equiv.values.spread import Spread
+from xla_equiv.values.trace import GraphFacts
+from xla_equiv.values.treatment import Treatment
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+@dataclass(frozen=True, kw_only=True)
+class DDP(Treatment):
+    """torch's own DistributedDataParallel, over gloo on the backend `cpu` and over XLA's collectives elsewhere.
+
+    Args:
+        bucket_cap_mb: size of a bucket of gradients, MiB; None for torch's own.
+        gradient_as_bucket_view: let the gradients be views of the buckets.
+        broadcast_buffers: copy rank 0's buffers to all ranks before each forward pass.
+        find_unused_parameters: allow parameters that a forward pass does not use.
+
+    Source:
+        torch.nn.parallel.DistributedDataParallel; torch_xla.distributed.xla_backend.
+    """
+
+    bucket_cap_mb: float | None = None
+    gradient_as_bucket_view: bool = False
+    broadcast_buffers: bool = True
+    find_unused_parameters: bool = False
+
+    spread: ClassVar[Spread] = Spread.REPLICAS
+    unobserved: ClassVar[tuple[str, ...]] = ("local_grad/*",)
+
+    def prepare_model(self, model: nn.Module) -> nn.Module:
+        from torch.nn.parallel import DistributedDataParallel
+
+        return DistributedDataParallel(
+            model,
+            process_group=current_replica().process_group(),
+            bucket_cap_mb=self.bucket_cap_mb,
+            gradient_as_bucket_view=self.gradient_as_bucket_view,
+            broadcast_buffers=self.broadcast_buffers,
+            find_unused_parameters=self.find_unused_parameters,
+        )
+
+    def parameter_name(self, name: str) -> str:
+        return name.removeprefix("module.")
+
+    def why_unproven(self, graph: GraphFacts, *, micro_batches: int) -> str:
+        return without_collective(self, graph, "all-reduce") if graph.modules else ""
