@@ -50,7 +50,7 @@ class Recorder:
         for name, parameter in self._model.parameters():
             if parameter.grad is not None and self._wants_state(kind, name, "", step):
                 self._kept[f"{kind}/{name}"] = parameter.grad.detach().clone()
-                if name in self._model.layout:
+                if self._model.are_parameters_sharded:
                     self._shards.add(f"{kind}/{name}")
 
     @property
@@ -61,7 +61,7 @@ class Recorder:
     def write_initial(self, carried: Sequence[Tensor]) -> None:
         """Save what the model and the carried tensors are before the first step, as step 0."""
         found = [*self._parameters(), *self._buffers(), *_carried(carried)]
-        shards = {f"param/{name}" for name in self._model.layout}
+        shards = {f"param/{name}" for name in self._model.layout} if self._model.are_parameters_sharded else set()
         self._write(0, {key: to_array(tensor) for key, tensor in found}, shards)
 
     def write_step(self, step: int, optimizer: torch.optim.Optimizer, carried: Sequence[Tensor]) -> None:
@@ -77,7 +77,7 @@ class Recorder:
             name = key.removeprefix("param/")
             if self._wants_state("param", name, "", step):
                 found[key] = tensor
-                if name in self._model.layout:
+                if self._model.are_parameters_sharded:
                     self._shards.add(key)
         self._write(step, {key: to_array(found[key]) for key in sorted(found, key=computed_at)}, self._shards)
         self._kept, self._shards = {}, set()
@@ -94,12 +94,13 @@ class Recorder:
     def _optimizer_state(self, optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, str, Tensor, bool]]:
         """Yield (parameter's name, slot, value, whether it is a shard)."""
         parameters: dict[Tensor, str] = {parameter: name for name, parameter in self._model.parameters()}
-        for parameter, slots in optimizer.state.items():
+        for parameter, slots in self._model.optimizer_state(optimizer).items():
             for slot, value in slots.items():
                 if value is not None:
                     name = parameters[parameter]
                     tensor = value if isinstance(value, Tensor) else torch.tensor(value)
-                    yield name, slot, tensor, name in self._model.layout and tensor.shape == parameter.shape
+                    is_shard = name in self._model.layout and (tensor.ndim > 0 or parameter.ndim == 0)
+                    yield name, slot, tensor.flatten() if is_shard else tensor, is_shard
 
 
 def _carried(carried: Sequence[Tensor]) -> Iterator[tuple[str, Tensor]]:

@@ -169,8 +169,9 @@ class Training:
         self.recorder.keep_gradients(step)
         if self.case.clip_norm is not None:
             norm = self._way_to("clip").clip(self.model.module, self.optimizer, self.case.clip_norm)
-            self.recorder.keep("grad_norm", norm, step)
-        elif self.recorder.wants("grad_norm", step) and not self.model.layout:
+            if norm is not None:
+                self.recorder.keep("grad_norm", norm, step)
+        elif self.recorder.wants("grad_norm", step) and not self.model.are_parameters_sharded:
             gradients = [p.grad for p in self.model.module.parameters() if p.grad is not None]
             self.recorder.keep("grad_norm", nn.utils.get_total_norm(gradients), step)
 

@@ -1,12 +1,13 @@
 """A model under its treatments, seen by the names that it had before they wrapped it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from xla_equiv.values.shards import Layout, Member
-from xla_equiv.values.treatment import Treatment
+from xla_equiv.values.shards import Member
+from xla_equiv.values.treatment import Treatment, overriding
 
 
 class WrappedModel:
@@ -19,7 +20,6 @@ class WrappedModel:
 
     def __init__(self, model: nn.Module, treatments: Sequence[Treatment]) -> None:
         self._treatments = treatments
-        self.layout: Layout = {}
         layout: dict[str, tuple[Member, ...]] = {}
         for treatment in treatments:
             model = treatment.prepare_model(model)
@@ -29,6 +29,9 @@ class WrappedModel:
             self._name(name): tuple(Member(self._name(member.name), member.shape) for member in members)
             for name, members in layout.items()
         }
+        self.are_parameters_sharded = bool(layout)
+        if any(treatment.holds_shards_of_state() for treatment in treatments):
+            self.layout |= {name: (Member(name, tuple(parameter.shape)),) for name, parameter in self.parameters()}
 
     def _name(self, name: str) -> str:
         for treatment in reversed(self._treatments):
@@ -51,11 +54,16 @@ class WrappedModel:
         members = [member.name for member in self.layout.get(name, ())] or [name]
         return any(wants(f"{kind}/{member}{rest}") for member in members)
 
+    def optimizer_state(self, optimizer: torch.optim.Optimizer) -> Mapping[Tensor, Mapping[str, Any]]:
+        """Return the optimizer's state: parameter -> slot -> value."""
+        return (overriding(self._treatments, "optimizer_state") or Treatment()).optimizer_state(optimizer)
+
     def held(self, optimizer: torch.optim.Optimizer) -> Iterator[Tensor]:
         """Yield everything that a step changes: what is to be computed of it tells one traced graph from others."""
         for parameter in self.module.parameters():
             yield parameter
             if parameter.grad is not None:
                 yield parameter.grad
-            yield from (value for value in optimizer.state.get(parameter, {}).values() if isinstance(value, Tensor))
+        for slots in self.optimizer_state(optimizer).values():
+            yield from (value for value in slots.values() if isinstance(value, Tensor))
         yield from self.module.buffers()

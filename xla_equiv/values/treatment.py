@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from xla_equiv.values.spread import Spread
 
@@ -92,8 +92,12 @@ class Treatment:
     def reduce(self, model: nn.Module, optimizer: Optimizer) -> None:
         """Combine the gradients of the replicas, once the step has accumulated its own."""
 
-    def clip(self, model: nn.Module, optimizer: Optimizer, max_norm: float) -> Tensor:
-        """Clip the gradients to the global norm `max_norm` and return the norm that they had, a scalar."""
+    def clip(self, model: nn.Module, optimizer: Optimizer, max_norm: float) -> Tensor | None:
+        """Clip the gradients to the global norm `max_norm`.
+
+        Returns:
+            The norm that they had, a scalar; None where it cannot be seen.
+        """
         from torch.nn.utils import clip_grad_norm_
 
         return clip_grad_norm_(list(model.parameters()), max_norm)
@@ -108,6 +112,17 @@ class Treatment:
         The keys are names in `model`; the members have the names from before it was wrapped.
         """
         return {}
+
+    def optimizer_state(self, optimizer: Optimizer) -> Mapping[Tensor, Mapping[str, Any]]:
+        """Return the optimizer's state: parameter -> slot -> value."""
+        return optimizer.state
+
+    def holds_shards_of_state(self) -> bool:
+        """Return whether `optimizer_state` has this replica's shards, of parameters that are whole.
+
+        A shard holds rows of the parameter, in rank order and padded at the end.
+        """
+        return False
 
     def why_unproven(self, graph: GraphFacts, *, micro_batches: int) -> str:
         """Return why the compiled graphs do not show that the treatment took effect; '' when they do."""

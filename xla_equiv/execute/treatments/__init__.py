@@ -2,5 +2,10 @@
 
 from xla_equiv.execute.treatments.data_parallel import DataParallel as DataParallel
 from xla_equiv.execute.treatments.ddp import DDP as DDP
+from xla_equiv.execute.treatments.fsdp import XlaFSDP as XlaFSDP
 from xla_equiv.execute.treatments.looped import LoopedAccumulation as LoopedAccumulation
+from xla_equiv.execute.treatments.spmd import SpmdDataParallel as SpmdDataParallel
+from xla_equiv.execute.treatments.spmd import SpmdFSDP as SpmdFSDP
+from xla_equiv.execute.treatments.spmd import SpmdTensorParallel as SpmdTensorParallel
 from xla_equiv.execute.treatments.while_op import WhileAccumulation as WhileAccumulation
+from xla_equiv.execute.treatments.zero import ZeroRedundancy as ZeroRedundancy

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from xla_equiv.values.treatment import StepInputs, StepOutputs, Treatment
 
@@ -18,20 +19,25 @@ class LoopedAccumulation(Treatment):
     Args:
         sync_each_micro_batch: on a lazy backend, execute after every micro-batch rather than once a
             step. Bounds memory; the graph holds one micro-batch.
+        no_sync: let the replicas' gradients be reduced with the last micro-batch only, by the model's own
+            `no_sync` (DistributedDataParallel, XlaFullyShardedDataParallel).
     """
 
     sync_each_micro_batch: bool = False
+    no_sync: bool = False
 
     def accumulate(self, model: nn.Module, inputs: StepInputs) -> StepOutputs:
         carried = inputs.carried
         micro_losses = []
         total = None
-        for batch in inputs.batches:
-            result = inputs.loss(model, *batch, *carried)
-            loss, *updated = result if isinstance(result, tuple) else (result,)
-            carried = tuple(updated)
-            share = loss / len(inputs.batches)
-            share.backward()  # type: ignore[no-untyped-call]
+        for number, batch in enumerate(inputs.batches, start=1):
+            is_last = number == len(inputs.batches)
+            with cast(Any, model).no_sync() if self.no_sync and not is_last else nullcontext():
+                result = inputs.loss(model, *batch, *carried)
+                loss, *updated = result if isinstance(result, tuple) else (result,)
+                carried = tuple(updated)
+                share = loss / len(inputs.batches)
+                share.backward()  # type: ignore[no-untyped-call]
             micro_losses.append(loss.detach())
             total = share.detach() if total is None else total + share.detach()
             if self.sync_each_micro_batch:

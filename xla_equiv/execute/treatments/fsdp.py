@@ -1,0 +1,110 @@
+"""torch_xla's fully sharded data parallelism, one program for each replica."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from xla_equiv.execute.treatments.data_parallel import without_collective
+from xla_equiv.values.shards import Member
+from xla_equiv.values.spread import Spread
+from xla_equiv.values.trace import GraphFacts
+from xla_equiv.values.treatment import Treatment
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+    from torch.optim import Optimizer
+
+WRAPPERS = ("_fsdp_wrapped_module.", "_fpw_module.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class XlaFSDP(Treatment):
+    """Each replica holds a shard of every parameter, of its gradient and of the optimizer's state.
+
+    Layouts are never pinned: a pinned all-gather is an all-reduce of padding that depends on the rank, so that
+    replicas compile different modules.
+
+    Args:
+        flatten_parameters: put all parameters of a unit into one tensor before it is sharded.
+        reshard_after_forward: free the whole parameters between forward and backward pass.
+        wrap_first: names of submodules that become units of their own, innermost first.
+        auto_wrap_policy: decides which submodules do, as torch_xla's argument of that name.
+        compute_dtype: name of the dtype that parameters are computed in, such as "bfloat16".
+        fp32_reduce_scatter: reduce gradients in float32 whatever the compute_dtype.
+        checkpoint: recompute each unit's activations in the backward pass (`checkpoint_module`).
+        options: further arguments of XlaFullyShardedDataParallel.
+
+    Source:
+        torch_xla.distributed.fsdp.XlaFullyShardedDataParallel.
+    """
+
+    flatten_parameters: bool = False
+    reshard_after_forward: bool = True
+    wrap_first: tuple[str, ...] = ()
+    auto_wrap_policy: Callable[..., bool] | None = None
+    compute_dtype: str = "float32"
+    fp32_reduce_scatter: bool = False
+    checkpoint: bool = False
+    options: Mapping[str, Any] | None = None
+
+    spread: ClassVar[Spread] = Spread.REPLICAS
+    unobserved: ClassVar[tuple[str, ...]] = ("local_grad/*",)
+
+    def prepare_model(self, model: nn.Module) -> nn.Module:
+        for name in self.wrap_first:
+            owner, _, leaf = name.rpartition(".")
+            setattr(model.get_submodule(owner), leaf, self._wrap(model.get_submodule(name)))
+        return self._wrap(model, auto_wrap_policy=self.auto_wrap_policy, auto_wrapper_callable=self._wrap)
+
+    def _wrap(self, module: nn.Module, **arguments: Any) -> nn.Module:
+        import torch
+        from torch_xla.distributed.fsdp import XlaFullyShardedDataParallel, checkpoint_module
+
+        arguments = {
+            "flatten_parameters": self.flatten_parameters,
+            "reshard_after_forward": self.reshard_after_forward,
+            "compute_dtype": getattr(torch, self.compute_dtype),
+            "fp32_reduce_scatter": self.fp32_reduce_scatter,
+            "pin_layout_in_collective_ops": False,
+            **(self.options or {}),
+            **arguments,
+        }
+        wrapped: nn.Module = XlaFullyShardedDataParallel(
+            checkpoint_module(module) if self.checkpoint else module, **arguments
+        )
+        return wrapped
+
+    def clip(self, model: nn.Module, optimizer: Optimizer, max_norm: float) -> Tensor | None:
+        norm: Tensor = cast(Any, model).clip_grad_norm_(max_norm)
+        return norm
+
+    def parameter_name(self, name: str) -> str:
+        for wrapper in WRAPPERS:
+            name = name.replace(wrapper, "")
+        return name
+
+    def shards(self, model: nn.Module) -> Mapping[str, tuple[Member, ...]]:
+        names = {id(parameter): name for name, parameter in model.named_parameters()}
+        return {names[id(shard)]: members for shard, members in _units(model)}
+
+    def why_unproven(self, graph: GraphFacts, *, micro_batches: int) -> str:
+        return without_collective(self, graph, "all-gather", "reduce-scatter")
+
+
+def _units(model: nn.Module) -> Iterator[tuple[nn.Parameter, tuple[Member, ...]]]:
+    """Yield each sharded parameter of each FSDP unit, and what it holds when its shards are put together."""
+    from torch_xla.distributed.fsdp import XlaFullyShardedDataParallel
+    from torch_xla.distributed.fsdp.xla_flatten_params_wrapper import FlatParameter
+
+    for unit_name, unit in model.named_modules():
+        if not isinstance(unit, XlaFullyShardedDataParallel):
+            continue
+        prefix = f"{unit_name}." if unit_name else ""
+        for whole, shard in zip(unit.full_params, unit.sharded_params, strict=True):
+            if isinstance(whole, FlatParameter):
+                names, shapes, _ = whole.metadata()
+            else:
+                names, shapes = [shard._orig_name], [shard._orig_size]
+            yield shard, tuple(Member(prefix + name, tuple(shape)) for name, shape in zip(names, shapes, strict=True))
