@@ -168,12 +168,18 @@ class Training:
             treatment.reduce(self.model.module, self.optimizer)
         self.recorder.keep_gradients(step)
         if self.case.clip_norm is not None:
-            norm = self._way_to("clip").clip(self.model.module, self.optimizer, self.case.clip_norm)
+            norm = self._clip(self.case.clip_norm)
             if norm is not None:
                 self.recorder.keep("grad_norm", norm, step)
         elif self.recorder.wants("grad_norm", step) and not self.model.are_parameters_sharded:
             gradients = [p.grad for p in self.model.module.parameters() if p.grad is not None]
             self.recorder.keep("grad_norm", nn.utils.get_total_norm(gradients), step)
+
+    def _clip(self, max_norm: float) -> Tensor | None:
+        treatment = overriding(self.test.variant.treatments, "clip")
+        if treatment:
+            return treatment.clip(self.model.module, self.optimizer, max_norm)
+        return nn.utils.clip_grad_norm_(list(self.model.module.parameters()), max_norm)
 
     def _sync(self, tensors: Sequence[Tensor]) -> None:
         if self.graphs and tensors:
