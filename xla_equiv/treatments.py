@@ -2,7 +2,10 @@
 
 from xla_equiv.execute.treatments import DDP as DDP
 from xla_equiv.execute.treatments import DataParallel as DataParallel
+from xla_equiv.execute.treatments import FabricFSDP as FabricFSDP
+from xla_equiv.execute.treatments import FabricProgram as FabricProgram
 from xla_equiv.execute.treatments import LoopedAccumulation as LoopedAccumulation
+from xla_equiv.execute.treatments import Resumed as Resumed
 from xla_equiv.execute.treatments import SpmdDataParallel as SpmdDataParallel
 from xla_equiv.execute.treatments import SpmdFSDP as SpmdFSDP
 from xla_equiv.execute.treatments import SpmdTensorParallel as SpmdTensorParallel

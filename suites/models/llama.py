@@ -1,6 +1,7 @@
 """A Llama decoder, its token batches with ignored labels, and its causal loss."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -171,6 +172,12 @@ class TokenBatches:
         """Return how many tokens of each sequence are not padding, from length / 4 up to length."""
         row = torch.arange(self.sequences)
         return self.length - (5 * step + 7 * micro_batch + (2 * micro_batch + 3) * row) % (3 * self.length // 4 + 1)
+
+
+def join_token_batches(batches: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+    """Return the batches of several replicas as one whose `causal_loss` is the mean of theirs."""
+    tokens, labels, tokens_per_micro_batch = zip(*batches, strict=True)
+    return torch.cat(tokens), torch.cat(labels), torch.stack(tokens_per_micro_batch).sum()
 
 
 def causal_loss(model: nn.Module, tokens: Tensor, labels: Tensor, tokens_per_micro_batch: Tensor) -> Tensor:

@@ -22,6 +22,19 @@ WORDS = st.text("abc/.", min_size=1, max_size=8)
         ("loss", "loss/*", False),
         ("loss/3", "loss/[0-2]", False),
         ("loss/3", "loss/?", True),
+        ("grad/a.bias@rank2", "grad/a.bias", True),
+        ("grad/a.bias@rank2", "grad/*", True),
+        ("grad/a.bias@rank2", "*.bias", True),
+        ("grad/a.bias@rank2", "*2", False),
+        ("grad/a.bias@rank2", "grad/a.bias@rank2", True),
+        ("grad/a.bias@rank2", "grad/*@rank2", True),
+        ("grad/a.bias@rank2", "grad/*@rank1", False),
+        ("grad/a.bias@rank12", "grad/*@rank1", False),
+        ("grad/a.bias@rank12", "grad/*@rank1?", True),
+        ("grad/a.bias", "grad/*@rank*", False),
+        ("loss@rank0", "loss", True),
+        ("loss@rank0", "loss@*", True),
+        ("loss/0@rank0", "loss", False),
     ],
 )
 def test_a_pattern_covers_whole_keys(key: str, pattern: str, is_match: bool) -> None:
@@ -40,6 +53,19 @@ def test_what_is_found_covers_the_key(key: str, patterns: list[str]) -> None:
     assert found is None or matches(key, found)
 
 
+@given(WORDS, st.integers(0, 20), st.lists(st.text("abc/.*?", max_size=8)))
+def test_a_pattern_without_a_rank_covers_the_key_of_every_rank(key: str, rank: int, patterns: list[str]) -> None:
+    assert most_specific(f"{key}@rank{rank}", patterns) == most_specific(key, patterns)
+
+
+def test_of_two_patterns_the_one_that_names_the_rank_is_more_specific() -> None:
+    patterns = ["*", "grad/*@rank1", "grad/*", "grad/a@rank2", "grad/a"]
+    assert most_specific("grad/a@rank2", patterns) == "grad/a@rank2"
+    assert most_specific("grad/b@rank1", patterns) == "grad/*@rank1"
+    assert most_specific("grad/b@rank2", patterns) == "grad/*"
+    assert most_specific("grad/a", patterns) == "grad/a"
+
+
 @pytest.mark.parametrize(
     ("key", "group"),
     [
@@ -50,6 +76,11 @@ def test_what_is_found_covers_the_key(key: str, patterns: list[str]) -> None:
         ("optim/fc.weight/exp_avg", "optim/*/exp_avg"),
         ("optim/fc.weight/step", "optim/*/step"),
         ("carried/0", "carried/*"),
+        ("loss@rank3", "loss"),
+        ("loss/2@rank3", "loss/*"),
+        ("grad/a/b.weight@rank3", "grad/*"),
+        ("optim/fc.weight/exp_avg@rank3", "optim/*/exp_avg"),
+        ("local_grad/fc.weight@rank0", "local_grad/*"),
     ],
 )
 def test_keys_are_reported_in_groups(key: str, group: str) -> None:

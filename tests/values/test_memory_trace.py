@@ -3,7 +3,7 @@
 import numpy as np
 
 from xla_equiv.values.trace import Entry, GraphFacts, ModuleFacts, RunFacts, memory_trace
-from xla_equiv.values.treatment import Treatment, accumulating
+from xla_equiv.values.treatment import Treatment, overriding
 
 
 def test_a_trace_over_arrays_yields_them_in_order() -> None:
@@ -33,5 +33,5 @@ def test_the_last_treatment_that_accumulates_runs_the_micro_batches() -> None:
         pass
 
     one, two = First(), Second()
-    assert accumulating([one, Treatment(), two, Treatment()]) is two
-    assert accumulating([Treatment()]) is None
+    assert overriding([one, Treatment(), two, Treatment()], "accumulate") is two
+    assert overriding([Treatment()], "accumulate") is None

@@ -31,9 +31,7 @@ class GraphLog:
     @contextmanager
     def executing(self, tensors: Sequence[Any]) -> Iterator[None]:
         """Attribute what is compiled inside to the graph that computes `tensors`, not yet executed."""
-        import torch_xla
-
-        graph = torch_xla._XLAC._get_graph_hash(list(tensors))
+        graph = _graph_hash(tensors)
         self._take_modules()
         yield
         compiled = self._take_modules()
@@ -54,6 +52,30 @@ class GraphLog:
         for path in self._folder.iterdir():
             path.unlink(missing_ok=True)
         return found
+
+
+class UnreadGraphs(GraphLog):
+    """Asks for the hash of every graph, as the GraphLog of rank 0 does, and nothing else.
+
+    Asking applies what is pending on the tensors, and so changes the graph: replicas whose graphs must be
+    one must all ask, or none.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(Path())
+
+    @contextmanager
+    def executing(self, tensors: Sequence[Any]) -> Iterator[None]:
+        """Ask for the hash of the graph that computes `tensors`."""
+        _graph_hash(tensors)
+        yield
+
+
+def _graph_hash(tensors: Sequence[Any]) -> bytes:
+    import torch_xla
+
+    found: bytes = torch_xla._XLAC._get_graph_hash(list(tensors))
+    return found
 
 
 def _size(modules: Sequence[ModuleFacts]) -> int:

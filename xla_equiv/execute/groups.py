@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from xla_equiv.values.plan import Test
 from xla_equiv.values.spread import Spread
+from xla_equiv.values.stages import Stage
 
 
 @dataclass(frozen=True)
@@ -28,14 +29,14 @@ class Group:
     devices: int = 1
 
 
-def group_of(test: Test) -> Group:
-    """Return the group of `test`."""
-    variant = test.variant
+def group_of(test: Test, stage: Stage | None = None) -> Group:
+    """Return the group of `stage` of `test`; of its first stage when none is given."""
+    variant, stage = test.variant, stage or test.stages[0]
     return Group(
         variant.interpreter,
         variant.backend,
         tuple(sorted(variant.env.items())),
         test.is_reference,
-        variant.spread,
-        test.devices,
+        stage.spread,
+        stage.devices,
     )

@@ -8,27 +8,39 @@ from pathlib import Path
 from typing import Any
 
 from xla_equiv.execute.backends import Backend, find_backend
-from xla_equiv.execute.graphs import GraphLog
+from xla_equiv.execute.checkpoints import check_checkpoint, consolidate
+from xla_equiv.execute.graphs import GraphLog, UnreadGraphs
 from xla_equiv.execute.protocol import HLO_FOLDER, Job
 from xla_equiv.execute.replicas.replica import Replica, current_replica
 from xla_equiv.execute.suite_files import load_suite
 from xla_equiv.execute.training import OnStep, Training
 from xla_equiv.store.rank_traces import join_rank_traces
+from xla_equiv.store.stage_traces import checkpoint_folder, join_stages, stage_folder
 from xla_equiv.values.plan import Test, expand
 from xla_equiv.values.spread import Spread
+from xla_equiv.values.stages import Form
 from xla_equiv.values.steps import is_key_selected
 
 
 def run_job(job: Job, backend: Backend, graphs: GraphLog | None, on_step: OnStep) -> None:
-    """Train what `job` asks for; its folder then holds the trace of the whole run."""
+    """Train the stage that `job` asks for; after the last one its folder holds the trace of the whole run."""
     test = _find_test(job)
     folder = Path(job.folder)
-    if test.variant.spread is not Spread.REPLICAS:
-        Training(test, backend, graphs, folder, replica=Replica(), on_step=on_step).run()
-        return
-    ranks = test.case.replicas
-    backend.run_replicas(ranks, _Body(job, backend, test, graphs, on_step))
-    join_rank_traces(folder, ranks=ranks, wants=partial(_wants, test))
+    stages = test.stages
+    stage = stages[job.stage - 1]
+    if stage.takes is not None:
+        check_checkpoint(checkpoint_folder(folder, stage.first - 1), stage)
+    if stage.spread is Spread.REPLICAS:
+        backend.run_replicas(stage.replicas, _Body(job, backend, test, graphs, on_step))
+        recorded = stage_folder(folder, stage, stages)
+        steps = range(stage.first, stage.last + 1)
+        join_rank_traces(recorded, steps=steps, ranks=stage.replicas, wants=partial(_wants, test))
+    else:
+        Training(test, stage, backend, graphs, folder, run=job.run, replica=Replica(), on_step=on_step).run()
+    if stage.leaves is Form.CONSOLIDATED:
+        consolidate(checkpoint_folder(folder, stage.last))
+    if len(stages) > 1 and stage is stages[-1]:
+        join_stages(folder, stages)
 
 
 def _find_test(job: Job) -> Test:
@@ -50,9 +62,18 @@ class _Body:
         return (_body_of_process, (self._job, self._backend.name))
 
     def __call__(self, rank: int) -> None:
-        graphs, on_step = (self._graphs, self._on_step) if rank == 0 else (None, _tell_nobody)
+        graphs, on_step = self._graphs, self._on_step
+        if rank > 0:
+            graphs, on_step = UnreadGraphs() if graphs else None, _tell_nobody
         Training(
-            self._test, self._backend, graphs, Path(self._job.folder), replica=current_replica(), on_step=on_step
+            self._test,
+            self._test.stages[self._job.stage - 1],
+            self._backend,
+            graphs,
+            Path(self._job.folder),
+            run=self._job.run,
+            replica=current_replica(),
+            on_step=on_step,
         ).run()
 
 

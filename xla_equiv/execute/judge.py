@@ -16,7 +16,7 @@ from xla_equiv.measure.vacuity import blind_findings
 from xla_equiv.store.golden import Golden, golden_selection
 from xla_equiv.values.plan import Test
 from xla_equiv.values.steps import is_key_selected
-from xla_equiv.values.suite import PublishedValues
+from xla_equiv.values.suite import PublishedValues, test_matches
 from xla_equiv.values.tolerance import Level, Tolerance, ToleranceTable
 from xla_equiv.values.trace import RunFacts, Trace, memory_trace
 from xla_equiv.values.verdict import Comparison, ComparisonKind, Expectation, Finding, Status, Verdict, worst
@@ -97,8 +97,9 @@ def judge(
 def tolerance_table(test: Test, overrides: Sequence[tuple[Level, Mapping[str, Tolerance]]]) -> ToleranceTable:
     """Return the tolerances for the keys of `test`: `overrides`, then what its suite says."""
     suite = test.named.suite
-    own = suite.case_tolerance.get(test.case_name, {})
-    return ToleranceTable((*overrides, (Level.SUITE, own), (Level.SUITE, suite.tolerance)))
+    of_test = [rules for pattern, rules in suite.test_tolerance.items() if test_matches(test.label, pattern)]
+    levels = [*of_test, suite.case_tolerance.get(test.case_name, {}), suite.tolerance]
+    return ToleranceTable((*overrides, *((Level.SUITE, rules) for rules in levels)))
 
 
 def _equivalence(reference: Trace, candidate: Trace, test: Test, tolerances: ToleranceTable) -> Comparison:

@@ -3,6 +3,7 @@
 import itertools
 import shutil
 import threading
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from xla_equiv.execute.process import WorkerDied, WorkerHung, WorkerProcess
 from xla_equiv.execute.protocol import Event, Job
 from xla_equiv.store.runs import RunFolder, file_name
 from xla_equiv.values.plan import Test
+from xla_equiv.values.stages import Stage
 
 OnStep = Callable[[Test, Event], None]
 
@@ -71,7 +73,21 @@ class Lane:
         return Outcome(**{**vars(second), "attempts": 2, "first_failure": text})
 
     def _attempt(self, run: Run) -> Outcome:
-        test, group = run.test, group_of(run.test)
+        trace = run.trace(self._folder)
+        shutil.rmtree(trace, ignore_errors=True)
+        attempt = uuid.uuid4().hex
+        for stage in run.test.stages:
+            job = Job(run.test.named.path, run.test.label, str(trace.resolve()), stage.number, attempt)
+            outcome = self._run_stage(run.test, stage, job)
+            if outcome.ending is not Ending.DONE:
+                break
+        return outcome
+
+    def _run_stage(self, test: Test, stage: Stage, job: Job) -> Outcome:
+        """Return how `stage` of `test` ended; one that takes up a checkpoint has a process that is new."""
+        group = group_of(test, stage)
+        if stage.takes and group in self._workers:
+            self._drop(group)
         if group in self._unusable:
             return self._unusable[group]
         worker = self._workers.get(group)
@@ -82,9 +98,6 @@ class Lane:
             return unusable.outcome
         except (WorkerDied, WorkerHung) as error:
             return _infrastructure(error, self._last_log)
-        trace = run.trace(self._folder)
-        shutil.rmtree(trace, ignore_errors=True)
-        job = Job(test.named.path, test.label, str(trace.resolve()))
         try:
             event = worker.run(job, limit_s=test.case.time_limit_s, on_step=lambda event: self._on_step(test, event))
         except (WorkerDied, WorkerHung) as error:
@@ -103,8 +116,10 @@ class Lane:
         absence = find_backend(group.backend).absence(group.devices)
         if absence:
             raise _Unusable(Outcome(ending=Ending.ABSENT, what=absence.reason, remedy=absence.remedy))
-        while len(self._workers) >= self._most_workers:
-            self._drop(next(iter(self._workers)))
+        is_exclusive = find_backend(group.backend).is_exclusive
+        for other in list(self._workers):
+            if len(self._workers) >= self._most_workers or (is_exclusive and other.backend == group.backend):
+                self._drop(other)
         log = self._folder.logs / f"{file_name(group.backend)}.{self._name}.{next(self._log_numbers)}.log"
         self._last_log = log.name
         with self._lock:

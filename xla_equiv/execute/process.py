@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import select
 import shutil
 import signal
@@ -22,6 +23,12 @@ START_LIMIT_S = 180.0
 """Importing torch and torch_xla takes 4 to 6 s; a cold disk and two cores in use take a multiple."""
 
 CLOSE_LIMIT_S = 10.0
+
+FATAL = re.compile(r"^\S+ \S+: F \S+\] (?:\[id=\d+\] )?(.*)$", re.MULTILINE)
+"""A fatal message of XLA's own log."""
+
+STUCK = "replicas wait for each other when one leaves early, or when their graphs differ, as when one holds a Python number of its own"
+"""What is behind a rendezvous that ends a process."""
 
 
 class WorkerDied(Exception):
@@ -121,7 +128,14 @@ class WorkerProcess:
             return f"the worker ended with exit code {code}"
         name = signal.Signals(-code).name
         hint = ", as the kernel does when memory runs out" if name == "SIGKILL" else ""
-        return f"the worker was ended by {name}{hint}"
+        return f"the worker was ended by {name}{hint}{self._last_words()}"
+
+    def _last_words(self) -> str:
+        """Return what native code wrote before it ended the process, and what it means; '' when it wrote nothing."""
+        said = FATAL.findall(self.log.read_text(errors="replace"))
+        if not said:
+            return ""
+        return f": {said[-1]}" + (f" ({STUCK})" if "Rendezvous" in said[-1] else "")
 
     def kill(self) -> None:
         """Kill the worker and everything it started. Whoever waits for it is told that it died."""

@@ -16,11 +16,15 @@ class Job:
         suite: path of the suite file.
         label: label of the test inside the suite.
         folder: where the trace goes.
+        stage: which stage of it, from 1.
+        run: identifies the attempt: no other run's checkpoint is taken for its own.
     """
 
     suite: str
     label: str
     folder: str
+    stage: int = 1
+    run: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

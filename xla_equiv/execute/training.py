@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from xla_equiv.execute.backends import Backend
 from xla_equiv.execute.batches import step_batches
+from xla_equiv.execute.checkpoints import Handover
 from xla_equiv.execute.graphs import GraphLog
 from xla_equiv.execute.isolation import drawing, reset_process, stream_seed
 from xla_equiv.execute.placement import move_to
@@ -18,10 +19,12 @@ from xla_equiv.execute.replicas.replica import Replica
 from xla_equiv.execute.wrapped import WrappedModel
 from xla_equiv.measure.inputs import digest
 from xla_equiv.store.rank_traces import rank_folder, write_rank_step
+from xla_equiv.store.stage_traces import stage_folder
 from xla_equiv.store.traces import write_facts, write_step
 from xla_equiv.values.case import Case
 from xla_equiv.values.plan import Test
 from xla_equiv.values.spread import Spread
+from xla_equiv.values.stages import Stage
 from xla_equiv.values.trace import Array, GraphFacts, InputDigest, RunFacts
 from xla_equiv.values.treatment import StepInputs, StepOutputs, Treatment, overriding
 
@@ -30,13 +33,16 @@ OnStep = Callable[[int, float, float], None]
 
 
 class Training:
-    """One variant of one case, trained by one program from its first step to its last, recorded into a folder.
+    """One stage of one variant of one case, trained by one program and recorded into a folder.
 
     Args:
         test: what to train.
+        stage: which part of it.
         backend: where; it must be usable.
         graphs: sees the compiled modules; None on a backend that compiles nothing.
-        folder: where the trace goes. A replica's goes into a folder of its own inside.
+        folder: where the trace of the whole run goes. A replica's goes into a folder of its own inside, and so
+            does that of one of several stages.
+        run: identifies the run that the stage belongs to.
         replica: which of the programs that train together this one is.
         on_step: told about every step.
     """
@@ -44,16 +50,20 @@ class Training:
     def __init__(
         self,
         test: Test,
+        stage: Stage,
         backend: Backend,
         graphs: GraphLog | None,
         folder: Path,
         *,
+        run: str,
         replica: Replica,
         on_step: OnStep = lambda step, compile_s, run_s: None,
     ) -> None:
-        self.test, self.case, self.backend, self.graphs, self.folder = test, test.case, backend, graphs, folder
+        self.test, self.case, self.backend, self.graphs = test, test.case, backend, graphs
+        self.stage, self.folder = stage, stage_folder(folder, stage, test.stages)
+        self.handover = Handover(stage, folder, replica=replica, run=run)
         self.replica, self.on_step = replica, on_step
-        self.is_replica = test.variant.spread is Spread.REPLICAS
+        self.is_replica = stage.spread is Spread.REPLICAS
         self.inputs: dict[str, InputDigest] = {}
 
     def run(self) -> RunFacts:
@@ -68,20 +78,24 @@ class Training:
             self.graphs.start_job()
         with drawing(self.case.seed, "build"):
             model = self.case.build()
+        self.handover.fill(model)
         notes = move_to(model, device)
         self.backend.sync()
-        self.model = WrappedModel(model, self.test.variant.treatments)
+        self.model = WrappedModel(model, self.stage.treatments)
         carried = self._first_carried(device)
         self.backend.sync()
         self.recorder = Recorder(self.model, self.test.recorded_keys, steps=self.case.steps, write=self._writer())
-        self.recorder.write_initial(carried)
+        if self.stage.takes is None:
+            self.recorder.write_initial(carried)
         trainable = [p for p in self.model.module.parameters() if p.requires_grad]
         self.optimizer = self._way_to("prepare_optimizer").prepare_optimizer(
             self.model.module, self.case.optimizer, trainable
         )
-        for step in range(1, self.case.steps + 1):
+        carried, unproven = self.handover.take_up(self.model, self.optimizer, carried, self.backend)
+        for step in range(self.stage.first, self.stage.last + 1):
             carried = self._train_step(step, carried, device)
             self.on_step(step, self.backend.compile_s() - compiled_before, time.perf_counter() - started)
+        self.handover.leave(self.model, self.optimizer, carried, self.backend)
         graph = self.graphs.facts if self.graphs else GraphFacts()
         facts = RunFacts(
             test=self.test.id,
@@ -90,7 +104,7 @@ class Training:
             inputs=self.inputs,
             settings=_settings(self.case, self.optimizer),
             graph=graph,
-            unproven=self._unproven(graph),
+            unproven=(*self._unproven(graph), *([unproven] if unproven else [])),
             notes=tuple(notes),
             compile_s=self.backend.compile_s() - compiled_before,
             run_s=time.perf_counter() - started,
@@ -100,7 +114,7 @@ class Training:
 
     def _way_to(self, method: str) -> Treatment:
         """Return the treatment that decides how to do `method`."""
-        return overriding(self.test.variant.treatments, method) or Treatment()
+        return overriding(self.stage.treatments, method) or Treatment()
 
     def _writer(self) -> Write:
         """Return what saves a step: of a replica beside the others', otherwise as a step of the trace."""
@@ -126,10 +140,9 @@ class Training:
         return tuple(tensor.to(device) for tensor in tensors)
 
     def _batches(self, step: int, device: torch.device) -> list[tuple[Tensor, ...]]:
-        whose = [self.replica.rank] if self.is_replica else range(self.case.replicas)
-        batches, digests = step_batches(self.case, step, whose, device)
+        batches, digests = step_batches(self.case, step, self.stage.covers(self.replica.rank, self.case), device)
         self.inputs |= digests
-        for treatment in self.test.variant.treatments:
+        for treatment in self.stage.treatments:
             batches = [treatment.prepare_batch(batch) for batch in batches]
         return batches
 
@@ -161,7 +174,7 @@ class Training:
         for number, loss in enumerate(outputs.micro_losses):
             self.recorder.keep(f"loss/{number}", loss, step)
         self.recorder.keep("loss", outputs.loss, step)
-        reducing = [t for t in self.test.variant.treatments if type(t).reduce is not Treatment.reduce]
+        reducing = [t for t in self.stage.treatments if type(t).reduce is not Treatment.reduce]
         if reducing and self.is_replica:
             self.recorder.keep_gradients(step, kind="local_grad")
         for treatment in reducing:
@@ -176,7 +189,7 @@ class Training:
             self.recorder.keep("grad_norm", nn.utils.get_total_norm(gradients), step)
 
     def _clip(self, max_norm: float) -> Tensor | None:
-        treatment = overriding(self.test.variant.treatments, "clip")
+        treatment = overriding(self.stage.treatments, "clip")
         if treatment:
             return treatment.clip(self.model.module, self.optimizer, max_norm)
         return nn.utils.clip_grad_norm_(list(self.model.module.parameters()), max_norm)
@@ -191,7 +204,7 @@ class Training:
     def _unproven(self, graph: GraphFacts) -> tuple[str, ...]:
         reasons = [
             treatment.why_unproven(graph, micro_batches=self.case.micro_batches)
-            for treatment in self.test.variant.treatments
+            for treatment in self.stage.treatments
         ]
         return tuple(reason for reason in reasons if reason)
 

@@ -15,7 +15,7 @@ from typing import IO
 
 from xla_equiv.execute.backends import Backend, find_backend
 from xla_equiv.execute.protocol import EVENTS_FD, HLO_FOLDER, Event, Job, parse, send
-from xla_equiv.values.errors import OutputError
+from xla_equiv.values.errors import OutputError, in_one_line
 from xla_equiv.values.spread import Spread
 
 EXIT_ABANDONED = 70
@@ -37,7 +37,7 @@ def main() -> None:
         traceback.print_exc()
         send(
             events,
-            Event(kind="failed", what=f"the device does not start: {type(error).__name__}: {_first_line(error)}"),
+            Event(kind="failed", what=f"the device does not start: {in_one_line(error)}"),
         )
         return
     send(events, Event(kind="ready"))
@@ -94,13 +94,9 @@ def _serve(backend: Backend, jobs: "queue.Queue[Job | None]", events: IO[str]) -
             send(events, Event(kind="failed", what=str(failed), output=is_output))
         except Exception as error:  # noqa: BLE001 (a suite may raise anything)
             traceback.print_exc()
-            send(events, Event(kind="failed", what=f"{type(error).__name__}: {_first_line(error)}"))
+            send(events, Event(kind="failed", what=in_one_line(error)))
         else:
             send(events, Event(kind="done"))
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).splitlines()), "")
 
 
 if __name__ == "__main__":

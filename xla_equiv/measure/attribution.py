@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from xla_equiv.measure.rank_attribution import rank_causes
 from xla_equiv.values.trace import Array, RunFacts, Trace
 from xla_equiv.values.verdict import Comparison, ComparisonKind, Finding, Status
 
@@ -24,8 +25,8 @@ def likely_causes(reference: Trace, candidate: Trace, comparison: Comparison, *,
     bad = [finding for finding in comparison.findings if finding.measurement is not None]
     if not bad:
         return ()
-    causes = []
-    ratio = _ratio_cause(reference, candidate, bad, micro_batches)
+    causes = rank_causes(reference, candidate, bad)
+    ratio = "" if causes else _ratio_cause(reference, candidate, bad, micro_batches)
     if ratio:
         causes.append(ratio)
     causes += provenance_differences(reference.facts.provenance, candidate.facts.provenance)

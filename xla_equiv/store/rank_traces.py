@@ -54,13 +54,14 @@ def write_rank_step(
     write_tensors(step_file(rank_folder(folder, rank), step), arrays, about)
 
 
-def join_rank_traces(folder: Path, *, ranks: int, wants: Callable[[str, int], bool]) -> RunFacts:
+def join_rank_traces(folder: Path, *, steps: range, ranks: int, wants: Callable[[str, int], bool]) -> RunFacts:
     """Write the trace of the whole run into `folder`, from what its replicas recorded there, and return its facts.
 
     The replicas' own folders are kept when they hold shards.
 
     Args:
         folder: of the whole run.
+        steps: which were recorded; what the replicas began with is recorded before step 1 only.
         ranks: how many replicas there were.
         wants: (key, step) -> whether the trace keeps it.
 
@@ -70,7 +71,7 @@ def join_rank_traces(folder: Path, *, ranks: int, wants: Callable[[str, int], bo
     facts = [read_facts(rank_folder(folder, rank)) for rank in range(ranks)]
     inputs: dict[str, InputDigest] = {}
     held: dict[str, tuple[HeldBy, ...]] = {}
-    for step in range(INITIAL, facts[0].steps + 1):
+    for step in ([INITIAL] if steps.start == 1 else []) + list(steps):
         arrays, placed = _join_step(folder, step, ranks)
         held |= placed
         if step == INITIAL:

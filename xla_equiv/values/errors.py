@@ -66,6 +66,14 @@ class XlaEquivError(Exception):
         return "\n".join([head, *problems, *tail])
 
 
+def in_one_line(error: BaseException) -> str:
+    """Return the type of `error` and what it says: the first line, and of the house form what was found, too."""
+    if isinstance(error, XlaEquivError):
+        found = "; ".join([*(text for label, text in error.details if label != "where"), *error.problems[:1]])
+        return f"{type(error).__name__}: {error.headline}" + (f" ({found})" if found else "")
+    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+
+
 class SelectionError(XlaEquivError):
     """A suite, variant, backend or key pattern that does not exist."""
 
@@ -80,6 +88,10 @@ class ToleranceError(XlaEquivError):
 
 class TraceError(XlaEquivError):
     """A saved trace that is missing, incomplete or damaged."""
+
+
+class CheckpointError(XlaEquivError):
+    """A checkpoint that is missing, incomplete or damaged, or that does not fit what is to be resumed."""
 
 
 class GoldenError(XlaEquivError):

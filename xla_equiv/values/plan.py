@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xla_equiv.values.case import Case
-from xla_equiv.values.spread import Spread
+from xla_equiv.values.stages import Stage, stages_of
 from xla_equiv.values.steps import Steps
 from xla_equiv.values.suite import ExpectedFailure, PublishedValues, Skip, Suite, Variant, label, test_matches
 
@@ -60,9 +60,14 @@ class Test:
         return Test(self.named, self.case_name, self.named.suite.reference, True)
 
     @property
+    def stages(self) -> tuple[Stage, ...]:
+        """Return the stages in which it trains, each in a process of its own."""
+        return stages_of(self.case, self.variant.spread, tuple(self.variant.treatments))
+
+    @property
     def devices(self) -> int:
-        """Return how many devices it trains on."""
-        return 1 if self.variant.spread is Spread.ONE else self.case.replicas
+        """Return how many devices it trains on at most."""
+        return max(stage.devices for stage in self.stages)
 
     @property
     def expected_failure(self) -> ExpectedFailure | None:

@@ -10,6 +10,7 @@ from xla_equiv.values.case import Case
 from xla_equiv.values.errors import SuiteError
 from xla_equiv.values.patterns import matches
 from xla_equiv.values.spread import Spread
+from xla_equiv.values.stages import stages_of
 from xla_equiv.values.steps import ALL_STEPS, LAST_STEP, Steps
 from xla_equiv.values.tolerance import Tolerance
 from xla_equiv.values.treatment import Treatment, overriding
@@ -145,6 +146,7 @@ class Suite:
         candidates: the variants that must agree with it.
         tolerance: key pattern -> Tolerance, for all cases.
         case_tolerance: case name -> (key pattern -> Tolerance), stronger than `tolerance`.
+        test_tolerance: pattern of test labels -> (key pattern -> Tolerance), stronger than both.
         expected_failures: known faults of the systems under test.
         skips: tests that make no sense, with reasons.
         published: values published elsewhere that the tests must meet.
@@ -159,6 +161,7 @@ class Suite:
     candidates: Sequence[Variant]
     tolerance: Mapping[str, Tolerance] = field(default_factory=dict)
     case_tolerance: Mapping[str, Mapping[str, Tolerance]] = field(default_factory=dict)
+    test_tolerance: Mapping[str, Mapping[str, Tolerance]] = field(default_factory=dict)
     expected_failures: Sequence[ExpectedFailure] = ()
     skips: Sequence[Skip] = ()
     published: Sequence[PublishedValues] = ()
@@ -196,8 +199,25 @@ class Suite:
                 for rule in rules
                 if not any(test_matches(one, rule.test) for one in labels)
             ]
+        problems += [
+            f"test_tolerance: no test matches {pattern!r}"
+            for pattern in self.test_tolerance
+            if not any(test_matches(one, pattern) for one in labels)
+        ]
+        problems += self._stage_problems()
         if problems:
             raise SuiteError("a Suite is impossible", problems=problems)
+
+    def _stage_problems(self) -> list[str]:
+        """Return which variants divide which cases into stages that cannot be."""
+        problems = []
+        for name, case in self.cases.items():
+            for variant in (self.reference, *self.candidates):
+                try:
+                    stages_of(case, variant.spread, tuple(variant.treatments))
+                except SuiteError as error:
+                    problems.append(f"{label(name, variant)}: {error.headline}")
+        return problems
 
     def _step_problems(self) -> list[str]:
         """Return the step numbers of the selections that no case has: they would select nothing, silently."""

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
     from torch.optim import Optimizer
 
+    from xla_equiv.values.absence import Absence
+    from xla_equiv.values.case import Case
     from xla_equiv.values.shards import Member
+    from xla_equiv.values.stages import Stage
     from xla_equiv.values.trace import GraphFacts
 
 
@@ -67,6 +70,17 @@ class Treatment:
     def name(self) -> str:
         """Return the name that reports use."""
         return type(self).__name__
+
+    def absence(self) -> Absence | None:
+        """Return why the treatment cannot be used on this machine, None when it looks usable.
+
+        The controlling process asks, which has not imported torch.
+        """
+        return None
+
+    def divide(self, last: Stage, case: Case) -> tuple[Stage, ...]:
+        """Return the stages that `last`, so far the last stage of training `case`, is divided into."""
+        return (last,)
 
     def prepare_model(self, model: nn.Module) -> nn.Module:
         """Return the model to train; called once, on the device, before the optimizer is made."""
@@ -131,3 +145,8 @@ def overriding(treatments: Sequence[Treatment], method: str) -> Treatment | None
     """Return the last of `treatments` that has its own way to do `method`, or None."""
     able = [t for t in treatments if getattr(type(t), method) is not getattr(Treatment, method)]
     return able[-1] if able else None
+
+
+def first_absence(treatments: Sequence[Treatment]) -> Absence | None:
+    """Return why one of `treatments` cannot be used on this machine, None when all look usable."""
+    return next((absence for treatment in treatments if (absence := treatment.absence()) is not None), None)

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from xla_equiv.values.absence import Absence as Absence
 from xla_equiv.values.spread import Spread
 
 if TYPE_CHECKING:
     import torch
-
-
-@dataclass(frozen=True)
-class Absence:
-    """Why a backend cannot be used here, and what would make it usable."""
-
-    reason: str
-    remedy: str
 
 
 class Backend:
@@ -71,6 +63,10 @@ class Backend:
 
     def seed(self, seed: int) -> None:
         """Seed the device's own generator."""
+
+    def generator_seed(self) -> int:
+        """Return what `seed` would have to be given for the device's generator to go on as it would now."""
+        return 0
 
     def sync(self) -> None:
         """End the traced graph, execute it and wait for the device."""

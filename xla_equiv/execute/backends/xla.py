@@ -52,6 +52,11 @@ class _Xla(Backend):
 
         xm.set_rng_state(seed)
 
+    def generator_seed(self) -> int:
+        import torch_xla.core.xla_model as xm
+
+        return int(xm.get_rng_state())
+
     def sync(self) -> None:
         import torch_xla
 

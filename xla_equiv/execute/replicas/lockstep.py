@@ -31,6 +31,7 @@ import torch_xla.runtime as xr
 from torch_xla._internal import pjrt
 
 from xla_equiv.execute.isolation import GeneratorStates, generator_states, set_generator_states
+from xla_equiv.execute.replicas.collectives import lockstep_collectives
 from xla_equiv.execute.replicas.replica import Replica, ReplicaFailed, set_current_replica
 from xla_equiv.execute.replicas.xla_group import LockstepGroup
 
@@ -75,7 +76,7 @@ class Lockstep:
             threading.Thread(target=self._replica, args=(rank, device, body), name=f"replica-{rank}", daemon=True)
             for rank, device in enumerate(devices)
         ]
-        with self._intercepting_sync():
+        with self._intercepting_sync(), lockstep_collectives():
             for thread in threads:
                 thread.start()
             for thread in threads:

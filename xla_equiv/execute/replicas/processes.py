@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xla_equiv.execute.replicas.replica import Replica, ReplicaFailed, set_current_replica
+from xla_equiv.values.errors import in_one_line
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -85,7 +86,7 @@ def _replica(rank: int, ranks: int, body: Callable[[int], None], store: Path, re
         dist.destroy_process_group()
     except Exception as error:  # noqa: BLE001 (a suite may raise anything; the parent is told)
         traceback.print_exc()
-        result.send(f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}")
+        result.send(in_one_line(error))
     else:
         result.send("")
 

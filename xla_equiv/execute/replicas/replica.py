@@ -44,6 +44,7 @@ class ReplicaFailed(Exception):
 
 
 _running = Replica()
+_hooks: list[Callable[[Replica], None]] = []
 
 
 def current_replica() -> Replica:
@@ -52,6 +53,19 @@ def current_replica() -> Replica:
 
 
 def set_current_replica(replica: Replica) -> None:
-    """Say which replica's code runs from now on. Only a runtime calls this."""
+    """Say which replica's code runs from now on, and tell those who asked. Only a runtime calls this."""
     global _running
     _running = replica
+    for hook in _hooks:
+        hook(replica)
+
+
+def at_each_turn(hook: Callable[[Replica], None]) -> None:
+    """Call `hook` with the replica whose code runs: now, and whenever another one's turn begins in this process.
+
+    For a library that keeps its rank in one place for the whole process, where replicas are threads. A hook
+    that was given before is not added again.
+    """
+    if hook not in _hooks:
+        _hooks.append(hook)
+    hook(_running)

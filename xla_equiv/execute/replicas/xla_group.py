@@ -17,8 +17,9 @@ class LockstepGroup(ProcessGroupXla):  # type: ignore[misc] # torch_xla is not t
     """All replicas of a lockstep.
 
     Reductions are torch_xla's own. DistributedDataParallel reads what it has broadcast or gathered at once,
-    so that these execute before and after; and the root of a broadcast is not looked up in the registry of
-    `torch.distributed`, which knows one group for the process, not one for each thread.
+    so that these execute before and after (a broadcast by `lockstep_collectives`); and the root of a broadcast
+    is not looked up in the registry of `torch.distributed`, which knows one group for the process, not one for
+    each thread.
 
     Args:
         rank: this replica.
@@ -33,7 +34,6 @@ class LockstepGroup(ProcessGroupXla):  # type: ignore[misc] # torch_xla is not t
         torch_xla.sync()
         root = tensors[opts.rootTensor]
         xm.collective_broadcast([root], opts.rootRank, groups=None, pin_layout=False)
-        torch_xla.sync()
         return _ret_work([root])
 
     def allgather(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any = None) -> Any:

@@ -2,8 +2,11 @@
 
 from xla_equiv.execute.treatments.data_parallel import DataParallel as DataParallel
 from xla_equiv.execute.treatments.ddp import DDP as DDP
+from xla_equiv.execute.treatments.fabric import FabricFSDP as FabricFSDP
+from xla_equiv.execute.treatments.fabric import FabricProgram as FabricProgram
 from xla_equiv.execute.treatments.fsdp import XlaFSDP as XlaFSDP
 from xla_equiv.execute.treatments.looped import LoopedAccumulation as LoopedAccumulation
+from xla_equiv.execute.treatments.resumed import Resumed as Resumed
 from xla_equiv.execute.treatments.spmd import SpmdDataParallel as SpmdDataParallel
 from xla_equiv.execute.treatments.spmd import SpmdFSDP as SpmdFSDP
 from xla_equiv.execute.treatments.spmd import SpmdTensorParallel as SpmdTensorParallel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from xla_equiv.execute.replicas import current_replica
 from xla_equiv.execute.treatments.data_parallel import without_collective
@@ -24,6 +24,9 @@ class DDP(Treatment):
         gradient_as_bucket_view: let the gradients be views of the buckets.
         broadcast_buffers: copy rank 0's buffers to all ranks before each forward pass.
         find_unused_parameters: allow parameters that a forward pass does not use.
+        ignored_buffers: names of buffers that are never broadcast. On torch_xla 2.9.0 broadcasting a buffer
+            that is the model's only one of its dtype sets it to zero on every rank but the first: torch
+            passes on a flat view of it, and the in-place all-reduce writes past the view.
 
     Source:
         torch.nn.parallel.DistributedDataParallel; torch_xla.distributed.xla_backend.
@@ -33,6 +36,7 @@ class DDP(Treatment):
     gradient_as_bucket_view: bool = False
     broadcast_buffers: bool = True
     find_unused_parameters: bool = False
+    ignored_buffers: tuple[str, ...] = ()
 
     spread: ClassVar[Spread] = Spread.REPLICAS
     unobserved: ClassVar[tuple[str, ...]] = ("local_grad/*",)
@@ -40,6 +44,8 @@ class DDP(Treatment):
     def prepare_model(self, model: nn.Module) -> nn.Module:
         from torch.nn.parallel import DistributedDataParallel
 
+        ignored: Any = DistributedDataParallel._set_params_and_buffers_to_ignore_for_model
+        ignored(model, list(self.ignored_buffers))
         return DistributedDataParallel(
             model,
             process_group=current_replica().process_group(),

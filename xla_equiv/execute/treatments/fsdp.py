@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from xla_equiv.execute.treatments.data_parallel import without_collective
+from xla_equiv.execute.treatments.fsdp_layout import fsdp_shards, name_before_fsdp
 from xla_equiv.values.shards import Member
 from xla_equiv.values.spread import Spread
 from xla_equiv.values.trace import GraphFacts
@@ -15,8 +16,6 @@ from xla_equiv.values.treatment import Treatment
 if TYPE_CHECKING:
     from torch import Tensor, nn
     from torch.optim import Optimizer
-
-WRAPPERS = ("_fsdp_wrapped_module.", "_fpw_module.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,30 +80,10 @@ class XlaFSDP(Treatment):
         return norm
 
     def parameter_name(self, name: str) -> str:
-        for wrapper in WRAPPERS:
-            name = name.replace(wrapper, "")
-        return name
+        return name_before_fsdp(name)
 
     def shards(self, model: nn.Module) -> Mapping[str, tuple[Member, ...]]:
-        names = {id(parameter): name for name, parameter in model.named_parameters()}
-        return {names[id(shard)]: members for shard, members in _units(model)}
+        return fsdp_shards(model)
 
     def why_unproven(self, graph: GraphFacts, *, micro_batches: int) -> str:
         return without_collective(self, graph, "all-gather", "reduce-scatter")
-
-
-def _units(model: nn.Module) -> Iterator[tuple[nn.Parameter, tuple[Member, ...]]]:
-    """Yield each sharded parameter of each FSDP unit, and what it holds when its shards are put together."""
-    from torch_xla.distributed.fsdp import XlaFullyShardedDataParallel
-    from torch_xla.distributed.fsdp.xla_flatten_params_wrapper import FlatParameter
-
-    for unit_name, unit in model.named_modules():
-        if not isinstance(unit, XlaFullyShardedDataParallel):
-            continue
-        prefix = f"{unit_name}." if unit_name else ""
-        for whole, shard in zip(unit.full_params, unit.sharded_params, strict=True):
-            if isinstance(whole, FlatParameter):
-                names, shapes, _ = whole.metadata()
-            else:
-                names, shapes = [shard._orig_name], [shard._orig_size]
-            yield shard, tuple(Member(prefix + name, tuple(shape)) for name, shape in zip(names, shapes, strict=True))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from xla_equiv.values.treatment import StepInputs, StepOutputs, Treatment
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,15 +32,24 @@ class LoopedAccumulation(Treatment):
         total = None
         for number, batch in enumerate(inputs.batches, start=1):
             is_last = number == len(inputs.batches)
-            with cast(Any, model).no_sync() if self.no_sync and not is_last else nullcontext():
+            with self.without_reduction(model) if self.no_sync and not is_last else nullcontext():
                 result = inputs.loss(model, *batch, *carried)
                 loss, *updated = result if isinstance(result, tuple) else (result,)
                 carried = tuple(updated)
                 share = loss / len(inputs.batches)
-                share.backward()  # type: ignore[no-untyped-call]
+                self.backward(model, share)
             micro_losses.append(loss.detach())
             total = share.detach() if total is None else total + share.detach()
             if self.sync_each_micro_batch:
                 inputs.sync()
         assert total is not None
         return StepOutputs(loss=total, micro_losses=micro_losses, carried=carried)
+
+    def backward(self, model: nn.Module, loss: Tensor) -> None:
+        """Add the gradients of `loss` to those on `model`."""
+        loss.backward()  # type: ignore[no-untyped-call]
+
+    def without_reduction(self, model: nn.Module) -> AbstractContextManager[None]:
+        """Return a context in which `model` keeps its own gradients, not reduced over the replicas."""
+        context: AbstractContextManager[None] = cast(Any, model).no_sync()
+        return context
