@@ -20,6 +20,7 @@ from suites.models import (
     TokenBatches,
     causal_loss,
     classification_loss,
+    float32_rounding,
     join_token_batches,
     labelled_batch,
 )
@@ -93,7 +94,7 @@ SUITE = Suite(
         Variant("ddp", backend="xla:tpu", treatments=[LOOP, ddp()]),
         Variant("fsdp", backend="xla:tpu", treatments=[LOOP, XlaFSDP()]),
     ],
-    tolerance={"*": Tolerance(rtol=1e-4, atol=1e-5, why="to be measured")},
+    tolerance=float32_rounding(gradient=2e-6, parameter=2e-6, used="at most 99 % used between all variants, on AVX-512, AVX2 and generic kernels"),
     test_tolerance={
         "*.ddp[xla:cpu]": {"*": SAME_BITS},
         "*.fsdp[xla:cpu]": {

@@ -2,6 +2,7 @@
 
 from suites.models.convnet import Norm as Norm
 from suites.models.convnet import ResidualNet as ResidualNet
+from suites.models.llama import Layer as Layer
 from suites.models.llama import Llama as Llama
 from suites.models.llama import TokenBatches as TokenBatches
 from suites.models.llama import causal_loss as causal_loss
@@ -9,3 +10,4 @@ from suites.models.llama import join_token_batches as join_token_batches
 from suites.models.mlp import MLP as MLP
 from suites.models.mlp import classification_loss as classification_loss
 from suites.models.mlp import labelled_batch as labelled_batch
+from suites.models.rounding import float32_rounding as float32_rounding

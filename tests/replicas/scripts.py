@@ -111,6 +111,11 @@ def summed(value):
 """
 
 
-def run_lockstep(text: str, folder: Path, *, replicas: int, limit_s: float = 180.0) -> Ended:
+def start_lockstep(text: str, folder: Path, *, replicas: int) -> Script:
+    """Return a script, which has begun, that runs replicas in lockstep."""
+    return Script(LOCKSTEP + text, folder, {"PJRT_DEVICE": "CPU", **lockstep_env(replicas)})
+
+
+def run_lockstep(text: str, folder: Path, *, replicas: int) -> Ended:
     """Return how a script ended that runs replicas in lockstep."""
-    return Script(LOCKSTEP + text, folder, {"PJRT_DEVICE": "CPU", **lockstep_env(replicas)}).end(limit_s=limit_s)
+    return start_lockstep(text, folder, replicas=replicas).end()

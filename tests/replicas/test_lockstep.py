@@ -1,12 +1,36 @@
 """Replicas in lockstep: they agree, they repeat, and when one fails all end, by themselves, and soon."""
 
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from scripts import Ended, run_lockstep
+from scripts import Ended, Script, run_lockstep, start_lockstep
 
 SOON_S = 10.0
 """Time to end for a process without hurry; what waits for a lost replica takes longer."""
+
+LEAVING = """
+def body(rank):
+    for round in range(2):
+        if rank == 1 and round == 1:
+            return
+        tell(what="round", rank=rank, value=summed(rank))
+
+Lockstep(3).run(body)
+tell(what="went on")
+"""
+
+
+@pytest.fixture(scope="module")
+def leaving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Script]:
+    """Return a process that XLA ends in 15 s, one replica of which leaves while the others wait for it."""
+    script = start_lockstep(LEAVING, tmp_path_factory.mktemp("leaving"), replicas=3)
+    yield script
+    if script.process.stdout is not None and not script.process.stdout.closed:
+        script.process.kill()
+        script.process.communicate()
+
 
 SEVERAL = """
 marker = torch_xla._XLAC._xla_step_marker
@@ -97,8 +121,8 @@ run("agree_again", agree_again)
 
 
 @pytest.fixture(scope="module")
-def several(tmp_path_factory: pytest.TempPathFactory) -> Ended:
-    """Return what a process told that ran three replicas several times."""
+def several(leaving: Script, tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    """Return what a process told that ran three replicas several times, while another waits."""
     return run_lockstep(SEVERAL, tmp_path_factory.mktemp("several"), replicas=3)
 
 
@@ -285,22 +309,9 @@ def test_a_process_whose_replica_fails_ends_by_itself_and_soon(tmp_path: Path) -
     assert ended.err.strip().endswith("ReplicaFailed: rank 1 of 2: ArithmeticError: too much")
 
 
-LEAVING = """
-def body(rank):
-    for round in range(2):
-        if rank == 1 and round == 1:
-            return
-        tell(what="round", rank=rank, value=summed(rank))
-
-Lockstep(3).run(body)
-tell(what="went on")
-"""
-
-
-def test_a_replica_that_leaves_while_others_wait_for_it_ends_the_process(tmp_path: Path) -> None:
-    """XLA gives up after 15 s; that is the only way out of a collective."""
-    ended = run_lockstep(LEAVING, tmp_path, replicas=3, limit_s=120.0)
-    assert ended.code == -6
+def test_a_replica_that_leaves_while_others_wait_for_it_ends_the_process(leaving: Script) -> None:
+    ended = leaving.end()
+    assert ended.code == -signal.SIGABRT
     assert ended.about("round") == [{"rank": rank, "value": 3} for rank in range(3)]
     assert ended.about("went on") == []
     assert "Expected 3 threads to join the rendezvous, but only 2 of them arrived on time" in ended.err

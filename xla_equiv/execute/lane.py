@@ -16,6 +16,7 @@ from xla_equiv.execute.protocol import Event, Job
 from xla_equiv.store.runs import RunFolder, file_name
 from xla_equiv.values.plan import Test
 from xla_equiv.values.stages import Stage
+from xla_equiv.values.treatment import first_absence
 
 OnStep = Callable[[Test, Event], None]
 
@@ -73,6 +74,9 @@ class Lane:
         return Outcome(**{**vars(second), "attempts": 2, "first_failure": text})
 
     def _attempt(self, run: Run) -> Outcome:
+        absence = first_absence([treatment for stage in run.test.stages for treatment in stage.treatments])
+        if absence:
+            return Outcome(ending=Ending.ABSENT, what=absence.reason, remedy=absence.remedy)
         trace = run.trace(self._folder)
         shutil.rmtree(trace, ignore_errors=True)
         attempt = uuid.uuid4().hex

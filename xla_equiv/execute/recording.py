@@ -62,7 +62,7 @@ class Recorder:
         """Save what the model and the carried tensors are before the first step, as step 0."""
         found = [*self._parameters(), *self._buffers(), *_carried(carried)]
         shards = {f"param/{name}" for name in self._model.layout} if self._model.are_parameters_sharded else set()
-        self._write(0, {key: to_array(tensor) for key, tensor in found}, shards)
+        self._write(0, _arrays(dict(found), shards), shards)
 
     def write_step(self, step: int, optimizer: torch.optim.Optimizer, carried: Sequence[Tensor]) -> None:
         """Save everything wanted of `step`, in the order in which the step computes it."""
@@ -79,7 +79,7 @@ class Recorder:
                 found[key] = tensor
                 if self._model.are_parameters_sharded:
                     self._shards.add(key)
-        self._write(step, {key: to_array(found[key]) for key in sorted(found, key=computed_at)}, self._shards)
+        self._write(step, _arrays(found, self._shards), self._shards)
         self._kept, self._shards = {}, set()
 
     def _wants_state(self, kind: str, name: str, slot: str, step: int) -> bool:
@@ -100,7 +100,13 @@ class Recorder:
                     name = parameters[parameter]
                     tensor = value if isinstance(value, Tensor) else torch.tensor(value)
                     is_shard = name in self._model.layout and (tensor.ndim > 0 or parameter.ndim == 0)
-                    yield name, slot, tensor.flatten() if is_shard else tensor, is_shard
+                    yield name, slot, tensor, is_shard
+
+
+def _arrays(tensors: Mapping[str, Tensor], shards: Set[str]) -> dict[str, Array]:
+    """Return the values in the order in which a step computes them; a shard is flat, whatever it was cut along."""
+    arrays = {key: to_array(tensors[key]) for key in sorted(tensors, key=computed_at)}
+    return {key: array.reshape(-1) if key in shards else array for key, array in arrays.items()}
 
 
 def _carried(carried: Sequence[Tensor]) -> Iterator[tuple[str, Tensor]]:

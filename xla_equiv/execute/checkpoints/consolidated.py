@@ -15,7 +15,7 @@ from xla_equiv.execute.arrays import to_array
 from xla_equiv.execute.checkpoints.files import seal, write_sealed
 from xla_equiv.execute.checkpoints.shard_files import STATES, Shard, read_shards
 from xla_equiv.measure.replicas import reassemble
-from xla_equiv.values.errors import CheckpointError
+from xla_equiv.values.errors import CheckpointError, in_one_line
 from xla_equiv.values.shards import Layout
 
 MODEL_FILE = "consolidated.pth"
@@ -44,7 +44,14 @@ def consolidate(folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         made = Path(scratch, MODEL_FILE)
         prefix = glob.escape(str(folder / "checkpoint_"))  # torch_xla takes it for a pattern
-        model, _ = consolidate_sharded_model_checkpoints(prefix, "rank-*-of-*.pth", str(made))
+        try:
+            model, _ = consolidate_sharded_model_checkpoints(prefix, "rank-*-of-*.pth", str(made))
+        except Exception as error:
+            raise CheckpointError(
+                f"torch_xla cannot consolidate {folder.name}",
+                details=[("where", str(folder)), ("because", in_one_line(error))],
+                next="resume it in its sharded form",
+            ) from error
         made.replace(folder / MODEL_FILE)
     write_sealed(folder / OPTIMIZER_FILE, {**optimizer, "model_sha256": seal(model)}, shards[0].origin)
 

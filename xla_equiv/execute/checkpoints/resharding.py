@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -124,7 +125,7 @@ def _joined_slots(folder: Path, saved: Mapping[str, Any], members: Sequence[Memb
         elif any(value != values[0] for value in values):
             raise _unfit(folder, f"{slot} is not the same for {', '.join(member.name for member in members)}")
         else:
-            joined[slot] = values[0]
+            joined[slot] = copy.deepcopy(values[0])  # the optimizer may change it in place, for each tensor on its own
     return joined
 
 

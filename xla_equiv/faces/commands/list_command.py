@@ -13,6 +13,7 @@ from xla_equiv.faces.options import golden_option, suites_option
 from xla_equiv.store.golden import golden_path, manifest_path
 from xla_equiv.store.manifest import read_manifest
 from xla_equiv.values.plan import NamedSuite, Test, expand
+from xla_equiv.values.treatment import first_absence
 
 WIDTH = 110
 
@@ -41,7 +42,7 @@ def _remark(test: Test, golden_folder: Path) -> str:
         return f"skipped: {test.skip.why}"
     remarks = ["reference"] if test.is_reference else []
     remarks += ["full: needs --full"] if test.case.full else []
-    absence = find_backend(test.variant.backend).absence(test.devices)
+    absence = find_backend(test.variant.backend).absence(test.devices) or first_absence(test.variant.treatments)
     remarks += [f"not available: {absence.reason}"] if absence else []
     if test.expected_failure:
         return ", ".join([*remarks, f"expected failure: {test.expected_failure.why}"])

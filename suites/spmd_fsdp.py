@@ -1,0 +1,78 @@
+"""SPMD on 4 virtual devices: one program that XLA partitions must train like one device, and like four replicas.
+
+Compares an MLP on one device with data parallelism by `mark_sharding`, with FSDPv2 and with tensor parallelism,
+accumulated in a loop and in a While, and with four replicas that reduce their gradients.
+
+Catches: a partition that the compiler sums twice or not at all, a mesh axis taken for another, gradients or
+optimizer state that are replicated where they are sharded, or the other way round.
+"""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from suites.models import MLP, classification_loss, float32_rounding, labelled_batch
+from xla_equiv import ALL_STEPS, Case, Suite, Variant
+from xla_equiv.treatments import (
+    DataParallel,
+    LoopedAccumulation,
+    SpmdDataParallel,
+    SpmdFSDP,
+    SpmdTensorParallel,
+    Treatment,
+    WhileAccumulation,
+)
+
+
+def batch(step: int, micro_batch: int, replica: int) -> tuple[Tensor, Tensor]:
+    """Return 8 samples of 32 features in 8 classes."""
+    return labelled_batch(8, 32, classes=8)
+
+
+def adamw(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+    """Return AdamW; eps is far above the noise of a gradient, so that noise does not become an update."""
+    return torch.optim.AdamW(parameters, lr=3e-3, eps=1e-4, weight_decay=0.01)
+
+
+def each_linear(module: nn.Module, recurse: bool, unwrapped_params: int) -> bool:
+    """Return torch_xla's policy of wrapping every linear layer."""
+    from torch_xla.distributed.fsdp.wrap import transformer_auto_wrap_policy
+
+    chosen: bool = transformer_auto_wrap_policy(module, recurse, unwrapped_params, transformer_layer_cls={nn.Linear})
+    return chosen
+
+
+def variant(name: str, *treatments: Treatment) -> Variant:
+    """Return a way to train on XLA:CPU."""
+    return Variant(name, backend="xla:cpu", treatments=treatments)
+
+
+LOOP, WHILE = LoopedAccumulation(), WhileAccumulation()
+ROWS_THEN_COLUMNS = {"layers.0.weight": (True, False), "layers.0.bias": (True,), "layers.1.weight": (False, True)}
+
+SUITE = Suite(
+    case=Case(
+        build=lambda: MLP((32, 48, 8)),
+        batch=batch,
+        loss=classification_loss,
+        optimizer=adamw,
+        steps=5,
+        micro_batches=2,
+        replicas=4,
+        seed=81,
+        clip_norm=0.1,
+    ),
+    reference=variant("one_device", LOOP),
+    candidates=[
+        variant("four_replicas", LOOP, DataParallel()),
+        variant("data_parallel", LOOP, SpmdDataParallel()),
+        variant("data_parallel_while", WHILE, SpmdDataParallel()),
+        variant("fsdp", LOOP, SpmdFSDP()),
+        variant("fsdp_each_linear", LOOP, SpmdFSDP(auto_wrap_policy=each_linear)),
+        variant("tensor_parallel", LOOP, SpmdTensorParallel(partitions=ROWS_THEN_COLUMNS)),
+        Variant("data_parallel", backend="xla:tpu", treatments=[LOOP, SpmdDataParallel()]),
+    ],
+    tolerance=float32_rounding(gradient=2e-7, parameter=5e-7, used="at most 99 % used between all variants, on AVX-512, AVX2 and generic kernels"),
+    golden={"*": (), "loss": ALL_STEPS, "grad_norm": ALL_STEPS},
+)
