@@ -27,10 +27,10 @@ def join(*of_ranks: dict[str, Array], layout: Layout | None = None, sharded: Col
 
 def same(one: dict[str, Array], other: dict[str, Array]) -> bool:
     """Return whether both hold the same keys and, to the last bit, the same arrays."""
-    return one.keys() == other.keys() and all(
-        (one[key].dtype, one[key].shape, one[key].tobytes()) == (other[key].dtype, other[key].shape, other[key].tobytes())
-        for key in one
+    mine, others = (
+        {key: (array.dtype, array.shape, array.tobytes()) for key, array in arrays.items()} for arrays in (one, other)
     )
+    return mine == others
 
 
 @pytest.mark.parametrize("key", ["grad/a", "param/a", "optim/a/exp_avg", "buffer/n", "carried/0", "grad_norm"])
@@ -90,8 +90,8 @@ def test_the_mean_of_the_losses_is_rounded_once(losses: list[float]) -> None:
 
 
 def test_the_mean_of_losses_has_their_dtype() -> None:
-    losses = [array(1, dtype=ml_dtypes.bfloat16), array(2, dtype=ml_dtypes.bfloat16)]
-    assert same({"loss": join(*({"loss": loss} for loss in losses))["loss"]}, {"loss": array(1.5, dtype=ml_dtypes.bfloat16)})
+    one, two, mean = (array(value, dtype=ml_dtypes.bfloat16) for value in (1, 2, 1.5))
+    assert same(join({"loss": one}, {"loss": two}), {"loss@rank0": one, "loss@rank1": two, "loss": mean})
 
 
 def test_a_loss_that_is_not_finite_on_one_rank_makes_the_mean_so() -> None:
@@ -109,7 +109,8 @@ def test_local_gradients_are_each_ranks_own_and_have_no_mean() -> None:
 
 
 def test_one_rank_is_joined_too() -> None:
-    found = join({"loss": np.float32(3), "grad/a": array(1), "param/flat": array(1, 2, 0)}, layout=FLAT, sharded=["param/flat"])
+    recorded = {"loss": np.float32(3), "grad/a": array(1), "param/flat": array(1, 2, 0)}
+    found = join(recorded, layout=FLAT, sharded=["param/flat"])
     wanted = {"loss@rank0": np.float32(3), "loss": np.float32(3), "grad/a": array(1)}
     assert same(found, {**wanted, "param/p": array(1), "param/q": np.array(2, np.float32)})
 
@@ -135,10 +136,14 @@ LAYOUT: Layout = {"a.flat": MEMBERS, "b": (Member("b", (3,)),)}
 
 
 def test_shards_are_put_together_whatever_they_are_of() -> None:
-    keys = ["grad/a.flat", "optim/a.flat/exp_avg", "param/a.flat", "param/b"]
-    one = {"grad/a.flat": array(1, 2, 3, 4), "optim/a.flat/exp_avg": array(10, 20, 30, 40), "param/a.flat": array(5, 6, 7, 8)}
-    two = {"grad/a.flat": array(5, 6, 7, 0), "optim/a.flat/exp_avg": array(50, 60, 70, 0), "param/a.flat": array(9, 1, 2, 0)}
-    found = join({**one, "param/b": array(1, 2)}, {**two, "param/b": array(3, 0)}, layout=LAYOUT, sharded=keys)
+    shards = {
+        "grad/a.flat": (array(1, 2, 3, 4), array(5, 6, 7, 0)),
+        "optim/a.flat/exp_avg": (array(10, 20, 30, 40), array(50, 60, 70, 0)),
+        "param/a.flat": (array(5, 6, 7, 8), array(9, 1, 2, 0)),
+        "param/b": (array(1, 2), array(3, 0)),
+    }
+    of_ranks = [{key: held[rank] for key, held in shards.items()} for rank in range(2)]
+    found = join(*of_ranks, layout=LAYOUT, sharded=list(shards))
     wanted = {
         "grad/a.weight": array(1, 2, 3, 4).reshape(2, 2),
         "grad/a.bias": array(5, 6, 7),
@@ -159,7 +164,8 @@ def test_a_scalar_of_a_flat_tensor_becomes_one_of_each_parameter_in_it() -> None
 
 def test_a_scalar_of_a_flat_tensor_that_differs_on_a_rank_is_named_for_each_parameter() -> None:
     found = join({"optim/a.flat/step": np.float32(2)}, {"optim/a.flat/step": np.float32(3)}, layout=LAYOUT)
-    wanted = {"optim/a.weight/step": 2, "optim/a.bias/step": 2, "optim/a.weight/step@rank1": 3, "optim/a.bias/step@rank1": 3}
+    keys = ("optim/a.weight/step", "optim/a.bias/step")
+    wanted = {**dict.fromkeys(keys, 2), **{f"{key}@rank1": 3 for key in keys}}
     assert {key: value.item() for key, value in found.items()} == wanted
 
 

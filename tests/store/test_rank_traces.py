@@ -126,7 +126,8 @@ def test_the_records_of_replicas_are_kept_when_they_hold_shards_only(tmp_path: P
     assert not any(folder.exists() for folder in folders)
     join(write(tmp_path, sharded))
     for rank, folder in enumerate(folders):
-        assert sorted(path.name for path in folder.iterdir()) == [FACTS_FILE, *(step_file(folder, n).name for n in range(3))]
+        names = [FACTS_FILE, *(step_file(folder, step).name for step in range(STEPS + 1))]
+        assert sorted(path.name for path in folder.iterdir()) == names
         assert np.array_equal(np.split(WHOLE, RANKS)[rank], load(file_of(tmp_path, rank, 1))["param/flat"])
 
 
@@ -218,7 +219,9 @@ def test_a_damaged_file_is_named(tmp_path: Path, damage: Callable[[bytes], bytes
 
 
 @pytest.mark.parametrize(
-    ("rank", "step", "ranks"), [(0, 1, RANKS), (1, 2, RANKS), (1, 1, 4)], ids=["other rank", "other step", "other count"]
+    ("rank", "step", "ranks"),
+    [(0, 1, RANKS), (1, 2, RANKS), (1, 1, 4)],
+    ids=["another rank", "another step", "more ranks"],
 )
 def test_the_file_of_another_rank_or_step_or_run_is_refused(tmp_path: Path, rank: int, step: int, ranks: int) -> None:
     write(tmp_path)

@@ -14,7 +14,7 @@ def test_a_key_and_its_rank_come_back(key: str, rank: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["loss", "loss/0", "grad/rank2", "grad/a@rank", "grad/a@rank2.weight", "grad/a@rank2/exp_avg", "grad/a@Rank2"]
+    "key", ["loss", "loss/0", "grad/rank2", "grad/a@rank", "grad/a@rank2.weight", "grad/a@rank2/step", "grad/a@Rank2"]
 )
 def test_a_key_without_a_rank_at_its_end_stands_for_all(key: str) -> None:
     assert split_rank(key) == (key, None)

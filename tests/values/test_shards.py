@@ -57,7 +57,7 @@ def test_the_placement_says_where_the_elements_are(shapes: list[tuple[int, ...]]
 
 @given(SHAPES, st.integers(1, 9), st.integers(0, 3))
 @settings(deadline=None)
-def test_every_element_lies_on_one_replica_in_their_order(shapes: list[tuple[int, ...]], ranks: int, padding: int) -> None:
+def test_every_element_lies_on_one_replica(shapes: list[tuple[int, ...]], ranks: int, padding: int) -> None:
     arrays = numbered(shapes)
     found = placement(tuple(arrays), shared_out(arrays, ranks, padding)[0].size, ranks)
     for member in arrays:

@@ -40,7 +40,7 @@ def step_batches(
                 digests[rank_key(name, replica) if case.replicas > 1 else name] = digest(to_array(tensor))
             drawn.append(batch)
         joined = drawn[0] if len(drawn) == 1 else (case.join or concatenate)(drawn)
-        batches.append(tuple(tensor.to(device) for tensor in joined))
+        batches.append(tuple(_moved(tensor, device) for tensor in joined))
     return batches, digests
 
 
@@ -55,3 +55,12 @@ def concatenate(batches: Sequence[Batch]) -> Batch:
             "a batch has a scalar tensor: give the Case a `join` that says what it is for all replicas together"
         )
     return tuple(torch.cat(tensors) for tensors in zip(*batches, strict=True))
+
+
+def _moved(tensor: Tensor, device: torch.device) -> Tensor:
+    """Return `tensor` on `device`, a scalar as the only element of an array.
+
+    torch_xla makes a scalar that is 0 or 1 a constant of the graph, and two equal scalars one input: replicas whose
+    scalars differ would compile different modules.
+    """
+    return tensor.to(device) if tensor.ndim else tensor.reshape(1).to(device).reshape(())

@@ -79,7 +79,7 @@ class Lane:
             return Outcome(ending=Ending.ABSENT, what=absence.reason, remedy=absence.remedy)
         trace = run.trace(self._folder)
         shutil.rmtree(trace, ignore_errors=True)
-        attempt = uuid.uuid4().hex
+        attempt = uuid.uuid4().hex[:12]
         for stage in run.test.stages:
             job = Job(run.test.named.path, run.test.label, str(trace.resolve()), stage.number, attempt)
             outcome = self._run_stage(run.test, stage, job)

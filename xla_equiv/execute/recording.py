@@ -46,9 +46,13 @@ class Recorder:
             self._kept[key] = tensor.detach().clone()
 
     def keep_gradients(self, step: int, *, kind: str = "grad") -> None:
-        """Copy every gradient as it is at this point of the step, under the first part `kind` of a key."""
+        """Copy every gradient as it is at this point of the step, under the first part `kind` of a key.
+
+        Of shards all are copied when their norm is wanted: only all of them together give it.
+        """
+        gives_norm = kind == "grad" and self._model.are_parameters_sharded and self.wants("grad_norm", step)
         for name, parameter in self._model.parameters():
-            if parameter.grad is not None and self._wants_state(kind, name, "", step):
+            if parameter.grad is not None and (gives_norm or self._wants_state(kind, name, "", step)):
                 self._kept[f"{kind}/{name}"] = parameter.grad.detach().clone()
                 if self._model.are_parameters_sharded:
                     self._shards.add(f"{kind}/{name}")

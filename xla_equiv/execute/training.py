@@ -82,6 +82,7 @@ class Training:
         notes = move_to(model, device)
         self.backend.sync()
         self.model = WrappedModel(model, self.stage.treatments)
+        self.handover.fill_shards(self.model)
         carried = self._first_carried(device)
         self.backend.sync()
         self.recorder = Recorder(self.model, self.test.recorded_keys, steps=self.case.steps, write=self._writer())

@@ -38,6 +38,10 @@ class WrappedModel:
             name = treatment.parameter_name(name)
         return name
 
+    def way_to(self, method: str) -> Treatment | None:
+        """Return the treatment that decides how to do `method`, None where none does."""
+        return overriding(self._treatments, method)
+
     def parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         """Yield (name, parameter); a sharded one is this replica's shard, and its name one of the layout's."""
         for name, parameter in self.module.named_parameters():

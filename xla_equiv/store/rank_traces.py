@@ -49,7 +49,7 @@ def write_rank_step(
         "rank": rank,
         "ranks": ranks,
         "layout": {name: [[member.name, list(member.shape)] for member in members] for name, members in layout.items()},
-        "sharded": sorted(sharded),
+        "sharded": [key for key in arrays if key in sharded],
     }
     write_tensors(step_file(rank_folder(folder, rank), step), arrays, about)
 

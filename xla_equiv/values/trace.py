@@ -82,8 +82,6 @@ class RunFacts:
         notes: what a reader should know, such as parameters tied again after a move.
         compile_s: seconds spent compiling.
         run_s: seconds spent on all steps, compiling included.
-        ranks: replicas that trained, each a program of its own.
-        placement: sharded parameter -> which of its elements lay on which replica.
         ranks: replicas that trained, each on a device of its own.
         placement: sharded parameter -> which of its elements lay on which replica.
     """

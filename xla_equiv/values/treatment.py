@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from xla_equiv.values.spread import Spread
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from torch import Tensor, nn
     from torch.optim import Optimizer
 
@@ -113,6 +115,14 @@ class Treatment:
             The norm that they had, a scalar; None where it cannot be seen.
         """
         raise NotImplementedError(f"{self.name} leaves clipping to torch")
+
+    def save(self, model: nn.Module, optimizer: Optimizer, folder: Path, rest: Mapping[str, Any]) -> None:
+        """Save what this replica holds, and `rest`, as its file in `folder`, where their `state_dict` is not the way."""
+        raise NotImplementedError(f"{self.name} leaves saving to torch")
+
+    def load(self, model: nn.Module, optimizer: Optimizer, folder: Path) -> None:
+        """Load what `save` has saved into `model` and `optimizer`."""
+        raise NotImplementedError(f"{self.name} leaves loading to torch")
 
     def parameter_name(self, name: str) -> str:
         """Return the name that a parameter or buffer had before `prepare_model` wrapped the model."""

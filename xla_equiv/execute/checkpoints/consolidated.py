@@ -31,8 +31,6 @@ def consolidate(folder: Path) -> None:
     Raises:
         CheckpointError: the shards are not a checkpoint, or not of a sharded model.
     """
-    from torch_xla.distributed.fsdp import consolidate_sharded_model_checkpoints
-
     shards = read_shards(folder)
     if not shards[0].states["shard_metadata"]:
         raise CheckpointError(
@@ -40,7 +38,9 @@ def consolidate(folder: Path) -> None:
             details=[("where", str(folder))],
             next="resume it in its sharded form",
         )
-    optimizer = _whole_optimizer(shards)
+    from torch_xla.distributed.fsdp import consolidate_sharded_model_checkpoints
+
+    optimizer = whole_optimizer(shards)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         made = Path(scratch, MODEL_FILE)
         prefix = glob.escape(str(folder / "checkpoint_"))  # torch_xla takes it for a pattern
@@ -56,7 +56,7 @@ def consolidate(folder: Path) -> None:
     write_sealed(folder / OPTIMIZER_FILE, {**optimizer, "model_sha256": seal(model)}, shards[0].origin)
 
 
-def _whole_optimizer(shards: Sequence[Shard]) -> dict[str, Any]:
+def whole_optimizer(shards: Sequence[Shard]) -> dict[str, Any]:
     """Return what does not depend on the number of ranks, and of each rank the rest.
 
     `state` is parameter -> slot -> value, `shared` the slots whose value a sharded tensor has but one of, `groups`

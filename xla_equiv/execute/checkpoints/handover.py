@@ -14,10 +14,11 @@ from xla_equiv.execute.checkpoints.resharding import (
     load_consolidated_optimizer,
 )
 from xla_equiv.execute.checkpoints.shard_files import check_shards
-from xla_equiv.execute.checkpoints.sharded import PROCESS, load_shard, save_shard
+from xla_equiv.execute.checkpoints.sharded import PROCESS, load_model_shard, load_optimizer_shard, save_shard
 from xla_equiv.execute.replicas.replica import Replica
 from xla_equiv.execute.wrapped import WrappedModel
 from xla_equiv.store.stage_traces import checkpoint_folder
+from xla_equiv.values.errors import CheckpointError
 from xla_equiv.values.stages import Form, Stage
 
 
@@ -53,14 +54,26 @@ class Handover:
         if self._stage.takes is Form.CONSOLIDATED:
             load_consolidated_model(self._taken, module)
 
+    def fill_shards(self, model: WrappedModel) -> None:
+        """Load this replica's shards into `model`, which has no optimizer yet, if the stage takes up sharded ones."""
+        if self._stage.takes is Form.SHARDED:
+            load_model_shard(self._taken, model, replica=self._replica)
+
     def take_up(
         self, model: WrappedModel, optimizer: torch.optim.Optimizer, carried: tuple[Tensor, ...], backend: Backend
     ) -> tuple[tuple[Tensor, ...], str]:
-        """Load what the stage before has left, and return the carried tensors, and why it is no proof if it is none."""
+        """Load the rest of what the stage before has left.
+
+        Returns:
+            The carried tensors, and why resuming proves nothing; '' when it does.
+
+        Raises:
+            CheckpointError: it does not fit what is to go on.
+        """
         if self._stage.takes is None:
             return carried, ""
         if self._stage.takes is Form.SHARDED:
-            origin, rest = load_shard(self._taken, model, optimizer, replica=self._replica)
+            origin, rest = load_optimizer_shard(self._taken, model, optimizer, replica=self._replica)
         else:
             origin, rest = load_consolidated_optimizer(self._taken, model, optimizer, replica=self._replica)
         backend.sync()
@@ -68,6 +81,12 @@ class Handover:
             torch.set_rng_state(rest["generator"])
             backend.seed(rest["device_seed"])  # every execution moves the device's generator on: none may follow
             carried = tuple(saved.to(tensor.device) for tensor, saved in zip(carried, rest["carried"], strict=True))
+        elif carried:
+            raise CheckpointError(
+                f"{self._taken.name} has carried tensors of {origin.ranks} replicas, and {self._replica.ranks} are to go on",
+                details=[("where", str(self._taken)), ("because", "each replica carries its own")],
+                next=f"resume on {origin.ranks} replicas",
+            )
         alike = origin.process == PROCESS
         return carried, "Resumed: the process that saved the checkpoint has loaded it, too" if alike else ""
 

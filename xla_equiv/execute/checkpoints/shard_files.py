@@ -62,7 +62,7 @@ def read_shards(folder: Path) -> list[Shard]:
     _require_one(shards, "run", lambda origin: f"run {origin.run}")
     _require_one(shards, "step", lambda origin: f"step {origin.step}")
     _require_one(shards, "number of ranks", lambda origin: f"{origin.ranks} ranks")
-    _require_one(shards, "layout", lambda origin: f"{len(origin.layout)} sharded parameters {list(origin.layout)[:3]}")
+    _require_one(shards, "layout", _layout_text)
     ranks = shards[0].origin.ranks
     missing = [str(rank) for rank in range(ranks) if rank not in {shard.origin.rank for shard in shards}]
     if missing:
@@ -70,11 +70,16 @@ def read_shards(folder: Path) -> list[Shard]:
             f"{folder.name} has no shard of rank {', '.join(missing)} of {ranks}",
             details=[
                 ("where", str(folder)),
-                ("found", f"ranks {', '.join(str(shard.origin.rank) for shard in shards)} of run {shards[0].origin.run}"),
+                ("found", f"rank {', '.join(str(shard.origin.rank) for shard in shards)} of run {shards[0].origin.run}"),
             ],
             next=AGAIN,
         )
     return shards
+
+
+def _layout_text(origin: Origin) -> str:
+    tensors = ["+".join(f"{name}{list(shape)}" for name, shape in members) for members in origin.layout.values()]
+    return f"shards of {', '.join(tensors) or 'nothing'}"
 
 
 def _require_one(shards: Sequence[Shard], what: str, describe: Callable[[Origin], str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from xla_equiv.execute.checkpoints.files import AGAIN, Origin, write_sealed
-from xla_equiv.execute.checkpoints.shard_files import STATES, read_shard, shard_path
+from xla_equiv.execute.checkpoints.files import AGAIN, ORIGIN, Origin, place, write_sealed
+from xla_equiv.execute.checkpoints.shard_files import STATES, Shard, read_shard, shard_path
 from xla_equiv.execute.replicas.replica import Replica
 from xla_equiv.execute.wrapped import WrappedModel
 from xla_equiv.values.errors import CheckpointError
@@ -42,13 +43,6 @@ def save_shard(
         step: the last one trained.
         rest: what else the training goes on with.
     """
-    module = cast(Any, model.module)
-    states = {
-        "model": dict(module.state_dict()),
-        "shard_metadata": module.get_shard_metadata() if hasattr(module, "get_shard_metadata") else {},
-        "optimizer": optimizer.state_dict(),
-        **rest,
-    }
     origin = Origin(
         run=run,
         step=step,
@@ -58,6 +52,17 @@ def save_shard(
         parameters=_parameters(model, optimizer),
         layout={name: [(one.name, list(one.shape)) for one in members] for name, members in model.layout.items()},
     )
+    way = model.way_to("save")
+    if way:
+        way.save(model.module, optimizer, folder, {**rest, ORIGIN: asdict(origin)})
+        return
+    module = cast(Any, model.module)
+    states = {
+        "model": dict(module.state_dict()),
+        "shard_metadata": module.get_shard_metadata() if hasattr(module, "get_shard_metadata") else {},
+        "optimizer": optimizer.state_dict(),
+        **rest,
+    }
     write_sealed(shard_path(folder, replica.rank, replica.ranks), tree_map(_to_cpu, states), origin)
 
 
@@ -71,29 +76,49 @@ def _parameters(model: WrappedModel, optimizer: torch.optim.Optimizer) -> list[s
     return [names[parameter] for group in optimizer.param_groups for parameter in group["params"]]
 
 
-def load_shard(
+def load_model_shard(folder: Path, model: WrappedModel, *, replica: Replica) -> None:
+    """Load the shards of `replica` into `model`, before it has an optimizer: one may begin with copies of them.
+
+    Raises:
+        CheckpointError: they are missing or damaged, or do not fit; the model is as it was.
+    """
+    if model.way_to("load"):
+        return
+    shard = read_shard(shard_path(folder, replica.rank, replica.ranks))
+    problems = state_problems(shard.states["model"], model.module.state_dict())
+    if problems:
+        raise _unfit(shard, "the model", problems)
+    model.module.load_state_dict(shard.states["model"])
+
+
+def load_optimizer_shard(
     folder: Path, model: WrappedModel, optimizer: torch.optim.Optimizer, *, replica: Replica
 ) -> tuple[Origin, dict[str, Any]]:
-    """Load the shard of `replica` into `model` and `optimizer`; one that does not fit changes neither.
+    """Load the state of the shards of `replica` into `optimizer`.
 
     Returns:
         Where it comes from, and what else was saved.
 
     Raises:
-        CheckpointError: it is missing or damaged, or does not fit.
+        CheckpointError: it is missing or damaged, or does not fit; the optimizer is as it was.
     """
     shard = read_shard(shard_path(folder, replica.rank, replica.ranks))
-    problems = state_problems(shard.states["model"], model.module.state_dict())
-    parameters = _parameters(model, optimizer)
-    if list(shard.origin.parameters) != parameters:
-        problems.append(f"optimizer: it updates {', '.join(parameters)}; saved was {', '.join(shard.origin.parameters)}")
-    if problems:
-        raise CheckpointError(
-            f"{shard.path.name} does not fit the model", details=[("where", str(folder))], problems=problems, next=AGAIN
-        )
-    optimizer.load_state_dict(shard.states["optimizer"])
-    model.module.load_state_dict(shard.states["model"])
+    saved, parameters = list(shard.origin.parameters), _parameters(model, optimizer)
+    if saved != parameters:
+        problems = [f"it has the parameters {', '.join(parameters)}", f"saved were those of {', '.join(saved)}"]
+        raise _unfit(shard, "the optimizer", problems)
+    way = model.way_to("load")
+    if way:
+        way.load(model.module, optimizer, folder)
+    else:
+        optimizer.load_state_dict(shard.states["optimizer"])
     return shard.origin, {name: state for name, state in shard.states.items() if name not in STATES}
+
+
+def _unfit(shard: Shard, what: str, problems: list[str]) -> CheckpointError:
+    return CheckpointError(
+        f"{shard.path.name} does not fit {what}", details=[place(shard.path)], problems=problems, next=AGAIN
+    )
 
 
 def state_problems(saved: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> list[str]:

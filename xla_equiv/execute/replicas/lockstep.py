@@ -34,6 +34,7 @@ from xla_equiv.execute.isolation import GeneratorStates, generator_states, set_g
 from xla_equiv.execute.replicas.collectives import lockstep_collectives
 from xla_equiv.execute.replicas.replica import Replica, ReplicaFailed, set_current_replica
 from xla_equiv.execute.replicas.xla_group import LockstepGroup
+from xla_equiv.values.errors import in_one_line
 
 POLL_S = 0.0002
 """How often the cache of executables is looked at while rank 0 compiles."""
@@ -84,8 +85,7 @@ class Lockstep:
         set_current_replica(Replica())
         if self._errors:
             rank, error = next(iter(self._errors.items()))
-            what = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
-            raise ReplicaFailed(rank, self._ranks, what) from error
+            raise ReplicaFailed(rank, self._ranks, in_one_line(error)) from error
 
     @contextmanager
     def _intercepting_sync(self) -> Iterator[None]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xla_equiv.execute.replicas.replica import Replica, ReplicaFailed, set_current_replica
-from xla_equiv.values.errors import in_one_line
+from xla_equiv.values.errors import OutputError, in_one_line
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -61,12 +61,13 @@ def _collect(results: dict[Connection, int], processes: Sequence[multiprocessing
             assert isinstance(receiver, Connection)
             rank = waiting.pop(receiver)
             try:
-                what = receiver.recv()
+                failure = receiver.recv()
             except EOFError:
                 processes[rank].join()
                 raise ReplicaFailed(rank, ranks, _how_it_ended(processes[rank].exitcode)) from None
-            if what:
-                raise ReplicaFailed(rank, ranks, what)
+            if failure:
+                what, is_output = failure
+                raise ReplicaFailed(rank, ranks, what) from (OutputError(what) if is_output else None)
 
 
 def _how_it_ended(code: int | None) -> str:
@@ -86,9 +87,9 @@ def _replica(rank: int, ranks: int, body: Callable[[int], None], store: Path, re
         dist.destroy_process_group()
     except Exception as error:  # noqa: BLE001 (a suite may raise anything; the parent is told)
         traceback.print_exc()
-        result.send(in_one_line(error))
+        result.send((in_one_line(error), isinstance(error, OutputError)))
     else:
-        result.send("")
+        result.send(None)
 
 
 def _end_with_parent() -> None:

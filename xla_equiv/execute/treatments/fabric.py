@@ -18,6 +18,8 @@ from xla_equiv.values.trace import GraphFacts
 from xla_equiv.values.treatment import StepInputs, StepOutputs
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from lightning_fabric import Fabric
     from torch import Tensor, nn
     from torch.optim import Optimizer
@@ -100,6 +102,12 @@ class FabricFSDP(LoopedAccumulation):
 
     def clip(self, model: nn.Module, optimizer: Optimizer, max_norm: float) -> Tensor | None:
         return self.program(model).fabric.clip_gradients(model, optimizer, max_norm=max_norm)
+
+    def save(self, model: nn.Module, optimizer: Optimizer, folder: Path, rest: Mapping[str, Any]) -> None:
+        self.program(model).fabric.save(str(folder), {"model": model, "optimizer": optimizer, **rest})
+
+    def load(self, model: nn.Module, optimizer: Optimizer, folder: Path) -> None:
+        self.program(model).fabric.load(str(folder), {"model": model, "optimizer": optimizer})
 
     def parameter_name(self, name: str) -> str:
         return name_before_fsdp(name.removeprefix("_forward_module."))
