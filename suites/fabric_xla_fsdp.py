@@ -49,6 +49,7 @@ def case(replicas: int, *, micro_batches: int, clip_norm: float | None) -> Case:
         steps=5,
         micro_batches=micro_batches,
         replicas=replicas,
+        full=replicas > 2,
         clip_norm=clip_norm,
         seed=41,
     )

@@ -56,7 +56,7 @@ SAME_BITS = Tolerance(
 SEEN = "between 4, 2 and 1 replicas, and between SSE4 and AVX2 kernels"
 
 
-def perceptron(optimizer: Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]) -> Case:
+def perceptron(optimizer: Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer], *, full: bool = False) -> Case:
     """Return the training of a multilayer perceptron none of whose parameters 4 replicas can share without padding."""
     return Case(
         build=lambda: MLP((30, 47, 31, 7)),
@@ -66,6 +66,7 @@ def perceptron(optimizer: Callable[[Iterable[nn.Parameter]], torch.optim.Optimiz
         steps=STEPS,
         micro_batches=1,
         replicas=4,
+        full=full,
         seed=41,
     )
 
@@ -73,7 +74,7 @@ def perceptron(optimizer: Callable[[Iterable[nn.Parameter]], torch.optim.Optimiz
 SUITE = Suite(
     case={
         "adamw": perceptron(adamw),
-        "momentum": perceptron(momentum),
+        "momentum": perceptron(momentum, full=True),
         "dropout": Case(
             build=with_dropout,
             batch=batch,

@@ -65,6 +65,7 @@ SUITE = Suite(
         steps=5,
         micro_batches=MICRO_BATCHES,
         replicas=4,
+        full=True,
         seed=41,
         clip_norm=1.0,
     ),
