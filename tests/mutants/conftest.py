@@ -11,7 +11,7 @@ from xla_equiv.store.report import Report, read_report
 
 SUITES = Path(__file__).parent / "suites"
 
-collect_ignore = ["suites"]
+collect_ignore = ["suites", "replica_suites"]
 
 
 def xla_equiv(*arguments: str | Path) -> int:

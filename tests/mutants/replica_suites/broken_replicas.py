@@ -12,10 +12,11 @@ from torch.nn import functional
 
 from xla_equiv import Case, Suite, Tolerance, Variant
 from xla_equiv.replicas import current_replica
-from xla_equiv.treatments import DataParallel, LoopedAccumulation, Treatment, XlaFSDP
+from xla_equiv.treatments import DataParallel, LoopedAccumulation, Resumed, Treatment, XlaFSDP
 
 REPLICAS, STEPS, FEATURES, WIDTH, CLASSES = 4, 4, 24, 32, 6
 BROKEN_RANK, BROKEN_STEP = 2, 3
+SWAPPED = (0, 2, 1, 3)
 
 
 class Net(nn.Module):
@@ -37,11 +38,20 @@ def batch(step: int, micro_batch: int, replica: int) -> tuple[Tensor, Tensor]:
     return torch.rand(16, FEATURES) * 2 - 1, torch.randint(0, CLASSES, (16,))
 
 
+class MixesUpRanks(torch.optim.SGD):
+    """On resuming, two ranks take up each other's state."""
+
+    def load_state_dict(self, state_dict: dict[str, object]) -> None:
+        super().load_state_dict(state_dict)
+        for slots in self.state.values():
+            slots["momentum_buffer"] = of_another_rank(slots["momentum_buffer"], SWAPPED)
+
+
 CASE = Case(
     build=Net,
     batch=batch,
     loss=lambda model, inputs, labels: functional.cross_entropy(model(inputs), labels),
-    optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
+    optimizer=lambda parameters: MixesUpRanks(parameters, lr=0.1, momentum=0.9),
     steps=STEPS,
     micro_batches=1,
     replicas=REPLICAS,
@@ -139,7 +149,7 @@ class ShardsSwapped(XlaFSDP):
     def reduce(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         names = {self.parameter_name(name): parameter for name, parameter in model.named_parameters()}
         shard = next(parameter for name, parameter in names.items() if "first" in name and "weight" in name)
-        shard.grad = of_another_rank(shard.grad, (0, 2, 1, 3))
+        shard.grad = of_another_rank(shard.grad, SWAPPED)
 
 
 class LocalNorm(XlaFSDP):
@@ -169,6 +179,7 @@ SUITE = Suite(
         broken("stale_weights", StaleWeights()),
         broken("shards_swapped", ShardsSwapped()),
         broken("local_norm", LocalNorm()),
+        broken("optimizer_of_another_rank", XlaFSDP(), Resumed(after=2)),
         broken("healthy_fsdp", XlaFSDP()),
     ],
     tolerance={"*": Tolerance(rtol=1e-5, atol=1e-7, why="rounding of gradients of order 0.1 to 0.01 in another order of sums")},
