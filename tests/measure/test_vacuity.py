@@ -69,3 +69,14 @@ def test_parameters_that_are_not_recorded_are_not_blind() -> None:
 def test_all_that_is_blind_is_named() -> None:
     still = {place: [0.0, 0.0] for place in BASE}
     assert len(blind(trace(still, inputs=initial(a=[0.0, 0.0], b=[0.0, 0.0])))) == 2
+
+
+def test_replicas_that_all_train_on_the_same_batches_are_blind() -> None:
+    unlike = {"batch/1/0/0@rank0": digest([1.0]), "batch/1/0/0@rank1": digest([2.0])}
+    alike = {"batch/1/0/0@rank0": digest([1.0]), "batch/1/0/0@rank1": digest([1.0])}
+    labels = {"batch/1/0/1@rank0": digest([3.0]), "batch/1/0/1@rank1": digest([3.0])}
+    started = initial(a=[0.0, 0.0], b=[0.0, 0.0])
+    assert blind(trace(BASE, inputs=started | unlike | labels)) == []
+    assert blind(trace(BASE, inputs=started | {"batch/1/0/0": digest([1.0])})) == []
+    (what,) = blind(trace(BASE, inputs=started | alike | labels))
+    assert "all replicas train on the same batches" in what

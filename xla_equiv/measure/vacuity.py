@@ -3,6 +3,7 @@
 import numpy as np
 
 from xla_equiv.measure.inputs import sha256
+from xla_equiv.values.ranks import split_rank
 from xla_equiv.values.trace import Entry, Trace
 from xla_equiv.values.verdict import Finding, Status
 
@@ -23,7 +24,21 @@ def blind_findings(reference: Trace, *, wants_gradients: bool) -> list[Finding]:
     parameters = _of(reference, "param/")
     if parameters and not any(_has_moved(reference, entry) for entry in parameters):
         found.append("no parameter of the reference has moved from its initial value")
+    if _train_on_the_same_batches(reference):
+        found.append("all replicas train on the same batches, so that a contribution that is missing or doubled cannot be told")
     return [Finding(status=Status.BLIND, what=f"{what}: nothing could fail") for what in found]
+
+
+def _train_on_the_same_batches(trace: Trace) -> bool:
+    """Return whether each tensor of each batch is the same on all of several replicas."""
+    digests: dict[str, set[str]] = {}
+    ranks = set()
+    for name, digest in trace.facts.inputs.items():
+        base, rank = split_rank(name)
+        if rank is not None and name.startswith("batch/"):
+            digests.setdefault(base, set()).add(digest.sha256)
+            ranks.add(rank)
+    return len(ranks) > 1 and all(len(found) == 1 for found in digests.values())
 
 
 def _of(trace: Trace, prefix: str) -> list[Entry]:
