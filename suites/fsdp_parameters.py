@@ -23,7 +23,7 @@ from suites.models import (
     join_token_batches,
     labelled_batch,
 )
-from xla_equiv import ALL_STEPS, Case, Suite, Variant
+from xla_equiv import ALL_STEPS, Case, Skip, Suite, Variant
 from xla_equiv.treatments import DDP, DataParallel, LoopedAccumulation, Treatment, XlaFSDP, ZeroRedundancy
 
 REPLICAS = 4
@@ -94,6 +94,10 @@ SUITE = Suite(
         variant("ddp", DDP(ignored_buffers=("future",))),
         variant("ddp_small_buckets", DDP(bucket_cap_mb=0.0001, ignored_buffers=("future",))),
     ],
-    tolerance=float32_rounding(gradient=1e-6, parameter=1e-6, used="at most 99 % used between all variants, on AVX-512, AVX2 and generic kernels"),
+    tolerance=float32_rounding(gradient=1e-6, parameter=1e-6, used="at most 7 % used between all variants, on AVX-512 kernels"),
+    skips=[
+        Skip(test="odd.padded_to_128*", why="rank 0 would hold all of so small a model"),
+        Skip(test="frozen.padded_to_128*", why="rank 0 would hold all of so small a model"),
+    ],
     golden={"*": (), "loss": ALL_STEPS, "grad_norm": ALL_STEPS},
 )

@@ -12,6 +12,7 @@ from xla_equiv.execute.treatments import SpmdTensorParallel as SpmdTensorParalle
 from xla_equiv.execute.treatments import WhileAccumulation as WhileAccumulation
 from xla_equiv.execute.treatments import XlaFSDP as XlaFSDP
 from xla_equiv.execute.treatments import ZeroRedundancy as ZeroRedundancy
+from xla_equiv.values.spread import Spread as Spread
 from xla_equiv.values.treatment import StepInputs as StepInputs
 from xla_equiv.values.treatment import StepOutputs as StepOutputs
 from xla_equiv.values.treatment import Treatment as Treatment

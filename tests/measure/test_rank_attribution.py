@@ -38,7 +38,8 @@ def causes(reference: Trace, candidate: Trace, *keys: str, step: int = 1) -> str
         (MEAN - (OWN[0] + OWN[2]) / RANKS, "the contribution of rank 0, 2 is missing"),
         (OWN[1], "it is rank 1's own gradient times 1: it was not reduced"),
         (OWN[1] / RANKS, "it is rank 1's own gradient times 0.25"),
-        (MEAN + OWN[2] / RANKS, "went in with the weights 0.25 0.25 0.5 0.25, not 0.25 each"),
+        (MEAN + (OWN[2] - OWN[1] / 2) / RANKS, "went in with the weights 0.25 0.125 0.5 0.25, not 0.25 each"),
+        (MEAN + OWN[2] / RANKS, "rank 2's gradient went in with the weight 0.5, not 0.25"),
     ],
 )
 def test_a_gradient_is_told_as_a_sum_of_the_ranks_own(gradient: Array, said: str) -> None:

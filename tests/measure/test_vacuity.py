@@ -1,5 +1,6 @@
 """A training that trains nothing agrees with everything: it is found before it is believed."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,8 +8,9 @@ import pytest
 from made_traces import trace
 
 from xla_equiv.measure.inputs import moments, sha256
-from xla_equiv.measure.vacuity import blind_findings
-from xla_equiv.values.trace import InputDigest, Trace
+from xla_equiv.measure.vacuity import blind_findings, padding_findings
+from xla_equiv.values.shards import HeldBy
+from xla_equiv.values.trace import InputDigest, RunFacts, Trace
 from xla_equiv.values.verdict import Status
 
 BASE: dict[tuple[int, str], Any] = {
@@ -80,3 +82,13 @@ def test_replicas_that_all_train_on_the_same_batches_are_blind() -> None:
     assert blind(trace(BASE, inputs=started | {"batch/1/0/0": digest([1.0])})) == []
     (what,) = blind(trace(BASE, inputs=started | alike | labels))
     assert "all replicas train on the same batches" in what
+
+
+def test_a_rank_that_holds_padding_only_is_blind() -> None:
+    held = {"w": (HeldBy(0, 0, 3),), "v": (HeldBy(0, 0, 2), HeldBy(2, 2, 4))}
+    facts = RunFacts(test="s::v[xla:cpu]", steps=1, ranks=3, placement=held)
+    (found,) = padding_findings(facts)
+    assert found.status is Status.BLIND
+    assert "rank 1 of 3 holds padding only" in found.what
+    assert padding_findings(replace(facts, ranks=1)) == []
+    assert padding_findings(replace(facts, placement={})) == []

@@ -270,3 +270,13 @@ def test_a_trace_without_replicas_says_that_there_was_one(tmp_path: Path) -> Non
     facts = RunFacts(test="a::b[c]", steps=0)
     write_facts(tmp_path, facts)
     assert read_facts(tmp_path) == replace(facts, ranks=1, placement={})
+
+
+def test_ranks_that_cut_the_model_differently_are_refused(tmp_path: Path) -> None:
+    for rank, name in enumerate(("w", "v")):
+        layout = {"flat": (Member(name, (2,)),)}
+        arrays = {"param/flat": np.zeros(1, np.float32)}
+        write_rank_step(tmp_path, 0, arrays, rank=rank, ranks=2, layout=layout, sharded={"param/flat"})
+        write_facts(rank_folder(tmp_path, rank), RunFacts(test="s::v[cpu]", steps=1))
+    with pytest.raises(TraceError, match="rank 1 recorded step 0 in another layout than rank 0"):
+        join_rank_traces(tmp_path, steps=range(1, 2), ranks=2, wants=lambda key, step: True)

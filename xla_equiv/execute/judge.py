@@ -12,7 +12,7 @@ from xla_equiv.measure.attribution import attribute, likely_causes
 from xla_equiv.measure.compare import compare_traces
 from xla_equiv.measure.inputs import input_findings, stale_findings
 from xla_equiv.measure.metrics import same_bits
-from xla_equiv.measure.vacuity import blind_findings
+from xla_equiv.measure.vacuity import blind_findings, padding_findings
 from xla_equiv.store.golden import Golden, golden_selection
 from xla_equiv.values.plan import Test
 from xla_equiv.values.steps import is_key_selected
@@ -114,7 +114,12 @@ def _equivalence(reference: Trace, candidate: Trace, test: Test, tolerances: Tol
         kind=ComparisonKind.EQUIVALENCE,
         against=test.reference.label,
         unobserved=tuple(dict.fromkeys(unobserved)),
-        known_findings=[*unequal, *blind_findings(reference, wants_gradients=_records_gradients(test))],
+        known_findings=[
+            *unequal,
+            *blind_findings(reference, wants_gradients=_records_gradients(test)),
+            *padding_findings(reference.facts),
+            *padding_findings(candidate.facts),
+        ],
     )
     causes = [f"{len(unequal)} inputs are unlike: {unequal[0].key}: {unequal[0].what}"] if unequal else []
     causes += likely_causes(reference, candidate, found, micro_batches=test.case.micro_batches)

@@ -27,7 +27,7 @@ CLOSE_LIMIT_S = 10.0
 FATAL = re.compile(r"^\S+ \S+: F \S+\] (?:\[id=\d+\] )?(.*)$", re.MULTILINE)
 """A fatal message of XLA's own log."""
 
-STUCK = "replicas wait for each other when one leaves early, or when their graphs differ, as when one holds a Python number of its own"
+STUCK = "replicas waited for each other: one left early, or their graphs differ, as when one holds a Python number of its own"
 """What is behind a rendezvous that ends a process."""
 
 
@@ -135,7 +135,7 @@ class WorkerProcess:
         said = FATAL.findall(self.log.read_text(errors="replace"))
         if not said:
             return ""
-        return f": {said[-1]}" + (f" ({STUCK})" if "Rendezvous" in said[-1] else "")
+        return f": {STUCK}; XLA: {said[-1]}" if "Rendezvous" in said[-1] else f": {said[-1]}"
 
     def kill(self) -> None:
         """Kill the worker and everything it started. Whoever waits for it is told that it died."""

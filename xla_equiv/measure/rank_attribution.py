@@ -37,7 +37,8 @@ def rank_causes(reference: Trace, candidate: Trace, bad: Sequence[Finding]) -> l
         kind, _, name = base.partition("/")
         cause = ""
         if kind == "grad":
-            cause = _contributions(name, two, ones, ranks) or _other_parameter(base, two, ones) or _rounded(one, two)
+            cause = _shards(one, two, candidate.facts.placement.get(name, ())) or _contributions(name, two, ones, ranks)
+            cause = cause or _other_parameter(base, two, ones) or _rounded(one, two)
         elif kind == "grad_norm":
             cause = _local_norms(one, twos, ranks)
         elif kind == "param" and rank is not None:
@@ -57,7 +58,7 @@ def _without_repetition(found: Sequence[str]) -> list[str]:
         place, _, cause = text.partition(": ")
         keys_of.setdefault(cause, []).append(place)
     return [
-        f"{places[0]}: {cause}" + (f" (and {len(places) - 1} more tensors)" if len(places) > 1 else "")
+        f"{places[0]}: {cause}" + (f" (and {len(places) - 1} more)" if len(places) > 1 else "")
         for cause, places in keys_of.items()
     ]
 
@@ -104,6 +105,10 @@ def _meaning(weights: NDArray[np.float64], ranks: int) -> str:
     if none.any():
         missing = ", ".join(str(rank) for rank in np.flatnonzero(none))
         return f"the contribution of rank {missing} is missing"
+    unlike = np.flatnonzero(~mean)
+    if len(unlike) == 1:
+        rank = int(unlike[0])
+        return f"rank {rank}'s gradient went in with the weight {weights[rank]:.4g}, not {1.0 / ranks:.4g}"
     listed = " ".join(f"{weight:.4g}" for weight in weights)
     return f"the ranks' gradients went in with the weights {listed}, not {1.0 / ranks:.4g} each"
 

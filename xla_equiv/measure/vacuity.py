@@ -4,7 +4,7 @@ import numpy as np
 
 from xla_equiv.measure.inputs import sha256
 from xla_equiv.values.ranks import split_rank
-from xla_equiv.values.trace import Entry, Trace
+from xla_equiv.values.trace import Entry, RunFacts, Trace
 from xla_equiv.values.verdict import Finding, Status
 
 
@@ -27,6 +27,18 @@ def blind_findings(reference: Trace, *, wants_gradients: bool) -> list[Finding]:
     if _train_on_the_same_batches(reference):
         found.append("all replicas train on the same batches, so that a contribution that is missing or doubled cannot be told")
     return [Finding(status=Status.BLIND, what=f"{what}: nothing could fail") for what in found]
+
+
+def padding_findings(facts: RunFacts) -> list[Finding]:
+    """Return which replicas hold no element of any sharded parameter, so that nothing they do with them could show."""
+    if not facts.placement:
+        return []
+    holding = {part.rank for parts in facts.placement.values() for part in parts}
+    idle = [str(rank) for rank in range(facts.ranks) if rank not in holding]
+    if not idle:
+        return []
+    what = f"rank {', '.join(idle)} of {facts.ranks} holds padding only, no element of any parameter: a fault of its shards could not show"
+    return [Finding(status=Status.BLIND, what=what)]
 
 
 def _train_on_the_same_batches(trace: Trace) -> bool:

@@ -110,6 +110,12 @@ def _join_step(folder: Path, step: int, ranks: int) -> tuple[dict[str, Array], d
                 next="run the suite again",
             )
         files.append(file)
+        if file.about["layout"] != files[0].about["layout"] or file.about["sharded"] != files[0].about["sharded"]:
+            raise TraceError(
+                f"rank {rank} recorded step {step} in another layout than rank 0",
+                details=[("where", str(path))],
+                next="let all replicas wrap the model in the same way",
+            )
     layout = {
         name: tuple(Member(member, tuple(shape)) for member, shape in members)
         for name, members in files[0].about["layout"].items()

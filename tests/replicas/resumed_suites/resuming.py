@@ -58,12 +58,14 @@ def case(build: type = nn.Linear, optimizer: type = torch.optim.AdamW) -> Case:
 
 def variant(name: str, resumed: Resumed) -> Variant:
     """Return FSDP that is resumed."""
-    return Variant(name, backend="xla:cpu", treatments=[LoopedAccumulation(), XlaFSDP(), resumed])
+    return Variant(name, backend="xla:cpu", treatments=[LoopedAccumulation(), FSDP, resumed])
 
+
+FSDP = XlaFSDP(options={"_shard_size_multiple": 1})
 
 SUITE = Suite(
     case={"plain": case(), "forgets_state": case(optimizer=ForgetsState), "turns_shards": case(build=TurnsShards)},
-    reference=Variant("unbroken", backend="xla:cpu", treatments=[LoopedAccumulation(), XlaFSDP()]),
+    reference=Variant("unbroken", backend="xla:cpu", treatments=[LoopedAccumulation(), FSDP]),
     candidates=[
         variant("sharded", Resumed(after=1)),
         variant("consolidated", Resumed(after=1, form="consolidated")),
@@ -72,7 +74,7 @@ SUITE = Suite(
         Variant(
             "twice",
             backend="xla:cpu",
-            treatments=[LoopedAccumulation(), XlaFSDP(), Resumed(after=1, form="consolidated", replicas=1), Resumed(after=2)],
+            treatments=[LoopedAccumulation(), FSDP, Resumed(after=1, form="consolidated", replicas=1), Resumed(after=2)],
         ),
     ],
     tolerance={"*": Tolerance(rtol=1e-5, atol=1e-6, why="a test")},
