@@ -81,7 +81,18 @@ def test_replicas_that_all_train_on_the_same_batches_are_blind() -> None:
     assert blind(trace(BASE, inputs=started | unlike | labels)) == []
     assert blind(trace(BASE, inputs=started | {"batch/1/0/0": digest([1.0])})) == []
     (what,) = blind(trace(BASE, inputs=started | alike | labels))
-    assert "all replicas train on the same batches" in what
+    assert "replicas 0, 1 train on the same batches" in what
+
+
+def test_a_reference_whose_own_replicas_drift_is_blind() -> None:
+    drifting = {**BASE, (2, "param/a@rank1"): [9.0, 2.0]}
+    (what,) = blind(trace(drifting, inputs=initial(a=[0.0, 0.0], b=[0.0, 0.0])))
+    assert "drifted apart: param/a@rank1 at step 2" in what
+
+
+def test_a_record_that_no_gradient_reaches_is_blind() -> None:
+    (what,) = blind(trace({(1, "loss"): [1.0], (1, "buffer/n"): [2.0]}), wants_gradients=False)
+    assert "nothing that is recorded depends on a gradient" in what
 
 
 def test_a_rank_that_holds_padding_only_is_blind() -> None:

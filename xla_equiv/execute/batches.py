@@ -54,6 +54,8 @@ def concatenate(batches: Sequence[Batch]) -> Batch:
         raise ValueError(
             "a batch has a scalar tensor: give the Case a `join` that says what it is for all replicas together"
         )
+    if any(len({tensor.shape[0] for tensor in tensors}) > 1 for tensors in zip(*batches, strict=True)):
+        raise ValueError("the replicas' batches differ in size: give the Case a `join` whose loss is the mean of theirs")
     return tuple(torch.cat(tensors) for tensors in zip(*batches, strict=True))
 
 

@@ -54,7 +54,7 @@ class Recorder:
         for name, parameter in self._model.parameters():
             if parameter.grad is not None and (gives_norm or self._wants_state(kind, name, "", step)):
                 self._kept[f"{kind}/{name}"] = parameter.grad.detach().clone()
-                if self._model.are_parameters_sharded:
+                if name in self._model.sharded:
                     self._shards.add(f"{kind}/{name}")
 
     @property
@@ -65,7 +65,7 @@ class Recorder:
     def write_initial(self, carried: Sequence[Tensor]) -> None:
         """Save what the model and the carried tensors are before the first step, as step 0."""
         found = [*self._parameters(), *self._buffers(), *_carried(carried)]
-        shards = {f"param/{name}" for name in self._model.layout} if self._model.are_parameters_sharded else set()
+        shards = {f"param/{name}" for name in self._model.sharded}
         self._write(0, _arrays(dict(found), shards), shards)
 
     def write_step(self, step: int, optimizer: torch.optim.Optimizer, carried: Sequence[Tensor]) -> None:
@@ -81,7 +81,7 @@ class Recorder:
             name = key.removeprefix("param/")
             if self._wants_state("param", name, "", step):
                 found[key] = tensor
-                if self._model.are_parameters_sharded:
+                if name in self._model.sharded:
                     self._shards.add(key)
         self._write(step, _arrays(found, self._shards), self._shards)
         self._kept, self._shards = {}, set()

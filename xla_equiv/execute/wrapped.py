@@ -29,6 +29,7 @@ class WrappedModel:
             self._name(name): tuple(Member(self._name(member.name), member.shape) for member in members)
             for name, members in layout.items()
         }
+        self.sharded = frozenset(self.layout)
         self.are_parameters_sharded = bool(layout)
         if any(treatment.holds_shards_of_state() for treatment in treatments):
             self.layout |= {name: (Member(name, tuple(parameter.shape)),) for name, parameter in self.parameters()}

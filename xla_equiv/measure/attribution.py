@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from xla_equiv.measure.rank_attribution import rank_causes
+from xla_equiv.values.ranks import split_rank
 from xla_equiv.values.trace import Array, RunFacts, Trace
 from xla_equiv.values.verdict import Comparison, ComparisonKind, Finding, Status
 
@@ -57,13 +58,18 @@ def _ratio_cause(reference: Trace, candidate: Trace, bad: Sequence[Finding], mic
     if first is None or first.status is not Status.OUTSIDE or first.step != bad[0].step:
         return ""
     place = (first.step, first.key)
-    one = next(reference.read(entry) for entry in reference.entries if (entry.step, entry.key) == place)
-    two = next(candidate.read(entry) for entry in candidate.entries if (entry.step, entry.key) == place)
+    one, two = _own_or_shared(reference, *place), _own_or_shared(candidate, *place)
     ratio = multiple_of(one, two)
     if ratio is None or abs(ratio - 1.0) <= ROUNDING_RATIO:
         return ""
     text = f"{first.key} of the candidate is {ratio:.7g} times the reference at step {first.step}"
     return text + _ratio_meaning(ratio, micro_batches)
+
+
+def _own_or_shared(trace: Trace, step: int, key: str) -> Array:
+    """Return what stands under `key`, or under the key of all ranks where the rank has nothing of its own."""
+    arrays = {entry.key: entry for entry in trace.entries if entry.step == step}
+    return trace.read(arrays.get(key) or arrays[split_rank(key)[0]])
 
 
 def _ratio_meaning(ratio: float, micro_batches: int) -> str:

@@ -32,7 +32,7 @@ def rank_causes(reference: Trace, candidate: Trace, bad: Sequence[Finding]) -> l
     for finding in (finding for finding in bad if finding.step == bad[0].step):
         base, rank = split_rank(finding.key)
         one, two = ones.get(finding.key, ones.get(base)), twos.get(finding.key, twos.get(base))
-        if one is None or two is None or one.shape != two.shape or not _is_float(two):
+        if one is None or two is None or one.shape != two.shape or not _is_float(one) or not _is_float(two):
             continue
         kind, _, name = base.partition("/")
         cause = ""
@@ -79,7 +79,8 @@ def _contributions(name: str, gradient: Array, reference: Mapping[str, Array], r
     """Return with which weight each rank's own gradient went into `gradient`, when that explains it."""
     own = [reference.get(rank_key(f"local_grad/{name}", rank)) for rank in range(ranks)]
     present = [_wide(array) for array in own if array is not None]
-    if len(present) < ranks or any(array.shape != (gradient.size,) for array in present) or gradient.size < ranks:
+    is_usable = all(array.shape == (gradient.size,) and np.isfinite(array).all() for array in present)
+    if len(present) < ranks or not is_usable or gradient.size < ranks:
         return ""
     matrix, wanted = np.stack(present, axis=1), _wide(gradient)
     weights, _, full, _ = np.linalg.lstsq(matrix, wanted, rcond=None)
@@ -140,7 +141,7 @@ def _local_norms(norm: Array, candidate: Mapping[str, Array], ranks: int) -> str
     """Return that each rank has the norm of its own share."""
     norms = [candidate.get(rank_key("grad_norm", rank), candidate["grad_norm"]) for rank in range(ranks)]
     values = [float(_wide(one)[0]) for one in norms]
-    if len(set(values)) == 1:
+    if len(set(values)) < ranks:
         return ""
     listed = ", ".join(f"rank {rank}: {value:.6g}" for rank, value in enumerate(values))
     total = float(np.sqrt(np.sum(np.square(values))))

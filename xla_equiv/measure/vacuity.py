@@ -24,9 +24,11 @@ def blind_findings(reference: Trace, *, wants_gradients: bool) -> list[Finding]:
     parameters = _of(reference, "param/")
     if parameters and not any(_has_moved(reference, entry) for entry in parameters):
         found.append("no parameter of the reference has moved from its initial value")
-    if _train_on_the_same_batches(reference):
-        found.append("all replicas train on the same batches, so that a contribution that is missing or doubled cannot be told")
-    return [Finding(status=Status.BLIND, what=f"{what}: nothing could fail") for what in found]
+    if reference.entries and not any(_depends_on_gradient(entry) for entry in reference.entries):
+        found.append("nothing that is recorded depends on a gradient")
+    what = [f"{one}: nothing could fail" for one in found]
+    what += [one for one in (_same_batches(reference), _drifted(reference)) if one]
+    return [Finding(status=Status.BLIND, what=one) for one in what]
 
 
 def padding_findings(facts: RunFacts) -> list[Finding]:
@@ -41,16 +43,28 @@ def padding_findings(facts: RunFacts) -> list[Finding]:
     return [Finding(status=Status.BLIND, what=what)]
 
 
-def _train_on_the_same_batches(trace: Trace) -> bool:
-    """Return whether each tensor of each batch is the same on all of several replicas."""
-    digests: dict[str, set[str]] = {}
-    ranks = set()
-    for name, digest in trace.facts.inputs.items():
+def _same_batches(reference: Trace) -> str:
+    """Return which replicas train on the same batches: one's gradient could stand for the other's."""
+    drawn: dict[int, list[tuple[str, str]]] = {}
+    for name, digest in reference.facts.inputs.items():
         base, rank = split_rank(name)
-        if rank is not None and name.startswith("batch/"):
-            digests.setdefault(base, set()).add(digest.sha256)
-            ranks.add(rank)
-    return len(ranks) > 1 and all(len(found) == 1 for found in digests.values())
+        if rank is not None and base.startswith("batch/"):
+            drawn.setdefault(rank, []).append((base, digest.sha256))
+    ranks_of: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for rank, batches in sorted(drawn.items()):
+        ranks_of.setdefault(tuple(sorted(batches)), []).append(str(rank))
+    alike = next((ranks for ranks in ranks_of.values() if len(ranks) > 1), [])
+    return f"replicas {', '.join(alike)} train on the same batches: a gradient that is not reduced could not show" if alike else ""
+
+
+def _drifted(reference: Trace) -> str:
+    """Return which parameter the reference's own replicas do not hold alike."""
+    entry = next((entry for entry in _of(reference, "param/") if split_rank(entry.key)[1] is not None), None)
+    return f"the reference's own replicas have drifted apart: {entry.key} at step {entry.step}" if entry else ""
+
+
+def _depends_on_gradient(entry: Entry) -> bool:
+    return entry.step > 1 or entry.key.partition("/")[0] in ("local_grad", "grad", "grad_norm", "optim", "param")
 
 
 def _of(trace: Trace, prefix: str) -> list[Entry]:

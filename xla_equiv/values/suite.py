@@ -49,6 +49,12 @@ class Variant:
                 next="add LoopedAccumulation() or WhileAccumulation() to its treatments",
             )
 
+        reducing = [t.name for t in self.treatments if type(t).reduce is not Treatment.reduce]
+        if reducing and not self._spreads:
+            raise SuiteError(
+                f"variant {self.name!r} trains on one device, and {reducing[0]} reduces over replicas",
+                next="set spread = Spread.REPLICAS in its class",
+            )
         if len(self._spreads) > 1:
             raise SuiteError(
                 f"variant {self.name!r} is impossible: its treatments spread replicas in two ways",

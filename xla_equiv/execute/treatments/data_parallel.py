@@ -36,7 +36,10 @@ class DataParallel(Treatment):
 
     def reduce(self, model: nn.Module, optimizer: Optimizer) -> None:
         import torch_xla.core.xla_model as xm
+        import torch_xla.runtime as xr
 
+        if xr.world_size() != current_replica().ranks:
+            raise RuntimeError(f"xm.reduce_gradients sees {xr.world_size()} of {current_replica().ranks} replicas; use DDP here")
         if self.copy_first:
             for parameter in model.parameters():
                 if parameter.grad is not None:
@@ -50,6 +53,8 @@ class DataParallel(Treatment):
 def without_collective(treatment: Treatment, graph: GraphFacts, *opcodes: str) -> str:
     """Return that the graphs of several replicas lack one of `opcodes`; '' when none is lacking."""
     lacking = [opcode for opcode in opcodes if not graph.count(opcode)]
-    if current_replica().ranks == 1 or not lacking:
+    if current_replica().ranks == 1:
+        return f"{treatment.name}: there is one replica, and nothing is exchanged"
+    if not lacking:
         return ""
     return f"{treatment.name}: the optimised graphs have no {' and no '.join(lacking)}"
