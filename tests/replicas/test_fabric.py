@@ -129,7 +129,7 @@ def test_reducing_with_each_micro_batch_trains_as_fsdp_alone_bit_for_bit(broken:
 @pytest.mark.parametrize(
     ("variant", "status", "key"),
     [
-        ("scaled_backward", Status.OUTSIDE, "grad/0.bias"),
+        ("scaled_backward", Status.OUTSIDE, "grad/0.weight"),
         ("clipped_by_shard", Status.OUTSIDE, "grad_norm"),
         ("optimizer_not_loaded", Status.OUTSIDE, "optim/0.weight/step"),
     ],
