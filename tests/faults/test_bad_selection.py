@@ -98,3 +98,12 @@ def test_wrong_usage_is_bad_input(project: Make, arguments: list[str]) -> None:
     assert ran.code == 2
     assert "Traceback" not in ran.err
     assert "Usage:" in ran.err + ran.out
+
+
+def test_a_backend_that_cannot_spread_replicas_so_is_refused(project: Make) -> None:
+    made = project("tiny")
+    text = (made.root / "suites" / "tiny.py").read_text()
+    treatments = text.replace("LoopedAccumulation()", "LoopedAccumulation(), SpmdDataParallel()", 1)
+    made.write("tiny", treatments.replace("import LoopedAccumulation", "import LoopedAccumulation, SpmdDataParallel"))
+    made.run("--out", "run").refuses("SelectionError", "a suite spreads replicas", "cpu has no spmd", "xla:cpu or xla:tpu")
+    assert not (made.root / "run").exists()

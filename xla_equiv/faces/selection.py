@@ -75,3 +75,14 @@ def _check_backends(tests: Sequence[Test]) -> None:
             problems.append(f"{test.id}: {dict(error.details)['where']}")
     if problems:
         raise SelectionError("a suite names a backend that does not exist", problems=problems, next="xla-equiv doctor")
+    problems = [
+        f"{test.id}: {test.variant.backend} has no {test.variant.spread.value}"
+        for test in tests
+        if test.variant.spread not in find_backend(test.variant.backend).spreads
+    ]
+    if problems:
+        raise SelectionError(
+            "a suite spreads replicas in a way that its backend cannot",
+            problems=problems,
+            next="run the variant on xla:cpu or xla:tpu",
+        )

@@ -25,6 +25,9 @@ class Backend:
     packages: tuple[str, ...] = ("torch",)
     """Distributions whose versions explain this backend's numbers."""
 
+    spreads: tuple[Spread, ...] = (Spread.ONE,)
+    """How the backend can cover the replicas of a case."""
+
     is_exclusive: bool = False
     """Whether only one process at a time can have the device."""
 
@@ -38,8 +41,6 @@ class Backend:
 
     def start(self, spread: Spread) -> None:
         """Prepare the process for `spread`, before the device is brought up."""
-        if spread is Spread.SPMD:
-            raise NotImplementedError(f"backend {self.name} has no SPMD")
 
     def run_replicas(self, replicas: int, body: Callable[[int], None]) -> None:
         """Call `body(rank)` once for each replica, each on its own device, and return when all have ended.
@@ -51,7 +52,7 @@ class Backend:
         Raises:
             ReplicaFailed: a replica raised; the others were stopped.
         """
-        raise NotImplementedError(f"backend {self.name} runs one replica only")
+        raise NotImplementedError
 
     def device(self) -> torch.device:
         """Return the device to train on, having brought it up."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from xla_equiv.execute.backends.backend import Absence, Backend
+from xla_equiv.values.spread import Spread
 
 if TYPE_CHECKING:
     import torch
@@ -17,6 +18,7 @@ class NativeCpu(Backend):
 
     name = "cpu"
     device_classes = "cpu"
+    spreads = (Spread.ONE, Spread.REPLICAS)
 
     def absence(self, devices: int = 1) -> Absence | None:
         if importlib.util.find_spec("torch") is None:

@@ -21,6 +21,7 @@ class _Xla(Backend):
     """What the XLA backends share: one lazy device, brought up by the first call of `device`."""
 
     packages: tuple[str, ...] = ("torch", "torch_xla")
+    spreads = tuple(Spread)
     pjrt_device: str
 
     def absence(self, devices: int = 1) -> Absence | None:

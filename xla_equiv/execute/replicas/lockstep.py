@@ -92,7 +92,8 @@ class Lockstep:
         step_marker = torch_xla._XLAC._xla_step_marker
 
         def park(device: str, devices: list[str], wait: bool = False, **options: Any) -> None:  # noqa: ARG001
-            self._park(partial(step_marker, device or str(torch_xla.device()), devices, wait=False, **options))
+            # The device is that of whose turn it is: a thread of autograd has another one as its default.
+            self._park(partial(step_marker, f"xla:{self._turn}", [], wait=False, **options))
 
         torch_xla._XLAC._xla_step_marker = park
         try:

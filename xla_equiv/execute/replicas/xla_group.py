@@ -29,6 +29,16 @@ class LockstepGroup(ProcessGroupXla):  # type: ignore[misc] # torch_xla is not t
     def __init__(self, rank: int, ranks: int) -> None:
         super().__init__(None, rank, ranks, TIMEOUT)
 
+    def allreduce(self, tensors: list[Tensor], opts: Any) -> Any:
+        """Reduce gradients; or count which parameters were used, which is read at once."""
+        counts = not tensors[0].is_floating_point()
+        if counts:
+            torch_xla.sync()
+        work = super().allreduce(tensors, opts)
+        if counts:
+            torch_xla.sync()
+        return work
+
     def broadcast(self, tensors: list[Tensor], opts: Any) -> Any:
         """Overwrite the tensor with that of the root."""
         torch_xla.sync()

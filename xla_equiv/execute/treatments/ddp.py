@@ -23,7 +23,8 @@ class DDP(Treatment):
         bucket_cap_mb: size of a bucket of gradients, MiB; None for torch's own.
         gradient_as_bucket_view: let the gradients be views of the buckets.
         broadcast_buffers: copy rank 0's buffers to all ranks before each forward pass.
-        find_unused_parameters: allow parameters that a forward pass does not use.
+        find_unused_parameters: allow parameters that a forward pass does not use. On XLA the step then executes
+            inside the backward pass, where its graph is not seen: no proof is asked for.
         ignored_buffers: names of buffers that are never broadcast. On torch_xla 2.9.0 broadcasting a buffer
             that is the model's only one of its dtype sets it to zero on every rank but the first: torch
             passes on a flat view of it, and the in-place all-reduce writes past the view.
@@ -59,4 +60,5 @@ class DDP(Treatment):
         return name.removeprefix("module.")
 
     def why_unproven(self, graph: GraphFacts, *, micro_batches: int) -> str:
-        return without_collective(self, graph, "all-reduce") if graph.modules else ""
+        is_seen = graph.modules and not self.find_unused_parameters
+        return without_collective(self, graph, "all-reduce") if is_seen else ""
