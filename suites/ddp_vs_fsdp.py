@@ -9,20 +9,17 @@ rank, a rank with stale weights, shards in another order than the ranks, a bucke
 parameter, a loss or gradient norm of one rank taken for that of all.
 """
 
-from collections.abc import Iterable
-
-import torch
-from torch import Tensor, nn
 
 from suites.models import (
     MLP,
+    LabelledBatches,
     Llama,
     TokenBatches,
+    adamw,
     causal_loss,
     classification_loss,
     float32_rounding,
     join_token_batches,
-    labelled_batch,
 )
 from xla_equiv import ALL_STEPS, Case, ExpectedFailure, Status, Suite, Tolerance, Variant
 from xla_equiv.treatments import DDP, DataParallel, LoopedAccumulation, XlaFSDP
@@ -30,21 +27,11 @@ from xla_equiv.treatments import DDP, DataParallel, LoopedAccumulation, XlaFSDP
 STEPS = 10
 
 
-def batch(step: int, micro_batch: int, replica: int) -> tuple[Tensor, Tensor]:
-    """Return 8 samples of 32 features in 8 classes."""
-    return labelled_batch(8, 32, classes=8)
-
-
-def adamw(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-    """Return AdamW; eps is far above the noise of a gradient, so that noise does not become an update."""
-    return torch.optim.AdamW(parameters, lr=3e-3, eps=1e-4, weight_decay=0.01)
-
-
 def mlp(replicas: int) -> Case:
     """Return the training of a multilayer perceptron."""
     return Case(
         build=lambda: MLP((32, 48, 32, 8)),
-        batch=batch,
+        batch=LabelledBatches(8, 32, classes=8),
         loss=classification_loss,
         optimizer=adamw,
         steps=STEPS,

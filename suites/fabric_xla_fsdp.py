@@ -17,9 +17,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from suites.models import MLP, classification_loss, labelled_batch
+from suites.models import MLP, LabelledBatches, classification_loss
 from xla_equiv import ALL_STEPS, Case, ExpectedFailure, Skip, Status, Suite, Tolerance, Variant
 from xla_equiv.treatments import FabricFSDP, FabricProgram, LoopedAccumulation, StepInputs, StepOutputs, XlaFSDP
 
@@ -27,11 +27,6 @@ from xla_equiv.treatments import FabricFSDP, FabricProgram, LoopedAccumulation, 
 def build() -> nn.Module:
     """Return a multilayer perceptron."""
     return MLP((32, 48, 8))
-
-
-def batch(step: int, micro_batch: int, replica: int) -> tuple[Tensor, Tensor]:
-    """Return 8 samples of 32 features in 8 classes."""
-    return labelled_batch(8, 32, classes=8)
 
 
 def adamw(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
@@ -43,7 +38,7 @@ def case(replicas: int, *, micro_batches: int, clip_norm: float | None) -> Case:
     """Return a training of five steps."""
     return Case(
         build=build,
-        batch=batch,
+        batch=LabelledBatches(8, 32, classes=8),
         loss=classification_loss,
         optimizer=adamw,
         steps=5,

@@ -10,24 +10,10 @@ Catches: gradients that are reduced after every micro-batch and added once more,
 lost when the gradient is changed again; a loop that leaves out a micro-batch on some ranks.
 """
 
-from collections.abc import Iterable
 
-import torch
-from torch import Tensor, nn
-
-from suites.models import MLP, classification_loss, float32_rounding, labelled_batch
+from suites.models import MLP, LabelledBatches, adamw, classification_loss, float32_rounding
 from xla_equiv import ALL_STEPS, Case, ExpectedFailure, Status, Suite, Variant
 from xla_equiv.treatments import DDP, DataParallel, LoopedAccumulation, Treatment, WhileAccumulation, XlaFSDP
-
-
-def batch(step: int, micro_batch: int, replica: int) -> tuple[Tensor, Tensor]:
-    """Return 8 samples of 32 features in 8 classes."""
-    return labelled_batch(8, 32, classes=8)
-
-
-def adamw(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-    """Return AdamW; eps is far above the noise of a gradient, so that noise does not become an update."""
-    return torch.optim.AdamW(parameters, lr=3e-3, eps=1e-4, weight_decay=0.01)
 
 
 def variant(name: str, *treatments: Treatment) -> Variant:
@@ -41,7 +27,7 @@ NO_BARRIERS = {"optimization_barrier_in_forward": False, "optimization_barrier_i
 SUITE = Suite(
     case=Case(
         build=lambda: MLP((32, 48, 8)),
-        batch=batch,
+        batch=LabelledBatches(8, 32, classes=8),
         loss=classification_loss,
         optimizer=adamw,
         steps=5,

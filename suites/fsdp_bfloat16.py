@@ -8,25 +8,10 @@ Catches: parameters or optimizer state that are rounded to bfloat16, a reduction
 gradient, a loss that is scaled.
 """
 
-from collections.abc import Iterable
 
-import torch
-from torch import Tensor, nn
-
-from suites.models import MLP, classification_loss, float32_rounding, labelled_batch
+from suites.models import MLP, LabelledBatches, classification_loss, float32_rounding, momentum
 from xla_equiv import ALL_STEPS, Case, Suite, Tolerance, Variant
 from xla_equiv.treatments import DataParallel, LoopedAccumulation, XlaFSDP
-
-
-def batch(step: int, micro_batch: int, replica: int) -> tuple[Tensor, Tensor]:
-    """Return 16 samples of 32 features in 8 classes."""
-    return labelled_batch(16, 32, classes=8)
-
-
-def momentum(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-    """Return stochastic gradient descent with momentum, whose update is linear in the gradient and in its error."""
-    return torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
-
 
 LOOP = LoopedAccumulation()
 ROUNDED = "each operation in bfloat16 rounds by up to 2^-9 of its result"
@@ -34,7 +19,7 @@ ROUNDED = "each operation in bfloat16 rounds by up to 2^-9 of its result"
 SUITE = Suite(
     case=Case(
         build=lambda: MLP((32, 48, 8)),
-        batch=batch,
+        batch=LabelledBatches(16, 32, classes=8),
         loss=classification_loss,
         optimizer=momentum,
         steps=5,

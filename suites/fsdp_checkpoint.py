@@ -12,18 +12,13 @@ state that does not follow its parameter, a step that is trained twice or left o
 from collections.abc import Callable, Iterable
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from suites.models import MLP, classification_loss, labelled_batch
+from suites.models import MLP, LabelledBatches, classification_loss
 from xla_equiv import ALL_STEPS, LAST_STEP, Case, Skip, Suite, Tolerance, Variant
 from xla_equiv.treatments import FabricFSDP, LoopedAccumulation, Resumed, XlaFSDP
 
 STEPS, SAVED_AFTER = 10, 5
-
-
-def batch(step: int, micro_batch: int, replica: int) -> tuple[Tensor, Tensor]:
-    """Return 8 samples of 30 features in 7 classes."""
-    return labelled_batch(8, 30, classes=7)
 
 
 def adamw(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
@@ -60,7 +55,7 @@ def perceptron(optimizer: Callable[[Iterable[nn.Parameter]], torch.optim.Optimiz
     """Return the training of a multilayer perceptron none of whose parameters 4 replicas can share without padding."""
     return Case(
         build=lambda: MLP((30, 47, 31, 7)),
-        batch=batch,
+        batch=LabelledBatches(8, 30, classes=7),
         loss=classification_loss,
         optimizer=optimizer,
         steps=STEPS,
@@ -77,7 +72,7 @@ SUITE = Suite(
         "momentum": perceptron(momentum, full=True),
         "dropout": Case(
             build=with_dropout,
-            batch=batch,
+            batch=LabelledBatches(8, 30, classes=7),
             loss=classification_loss,
             optimizer=adamw,
             steps=STEPS,

@@ -12,39 +12,24 @@ twice or not at all under `no_sync`, a norm of one shard or one unit taken for t
 are recomputed differently.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
-import torch
-from torch import nn
-
-from suites.models import Layer, Llama, TokenBatches, causal_loss, float32_rounding, join_token_batches
+from suites.models import (
+    Layer,
+    Llama,
+    TokenBatches,
+    WrapEach,
+    WrapFrom,
+    adamw,
+    causal_loss,
+    float32_rounding,
+    join_token_batches,
+)
 from xla_equiv import ALL_STEPS, Case, Suite, Variant
 from xla_equiv.treatments import DataParallel, LoopedAccumulation, Treatment, XlaFSDP
 
 MICRO_BATCHES = 2
 UNITS = ("layers.0.attention", "layers.0", "layers.1")
-
-
-def adamw(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-    """Return AdamW; eps is far above the noise of a gradient, so that noise does not become an update."""
-    return torch.optim.AdamW(parameters, lr=3e-3, eps=1e-4, weight_decay=0.01)
-
-
-def by_size(module: nn.Module, recurse: bool, unwrapped_params: int) -> bool:
-    """Return torch_xla's policy of wrapping what has 1000 parameters or more."""
-    from torch_xla.distributed.fsdp.wrap import size_based_auto_wrap_policy
-
-    chosen: bool = size_based_auto_wrap_policy(module, recurse, unwrapped_params, min_num_params=1000)
-    return chosen
-
-
-def each_layer(module: nn.Module, recurse: bool, unwrapped_params: int) -> bool:
-    """Return torch_xla's policy of wrapping every decoder layer."""
-    from torch_xla.distributed.fsdp.wrap import transformer_auto_wrap_policy
-
-    chosen: bool = transformer_auto_wrap_policy(module, recurse, unwrapped_params, transformer_layer_cls={Layer})
-    return chosen
 
 
 LOOP, ONCE = LoopedAccumulation(), LoopedAccumulation(no_sync=True)
@@ -77,10 +62,10 @@ SUITE = Suite(
         fsdp("nested", wrap_first=UNITS),
         fsdp("nested_flat", wrap_first=UNITS, flatten_parameters=True),
         fsdp("nested_kept", wrap_first=UNITS, reshard_after_forward=False),
-        fsdp("by_size", auto_wrap_policy=by_size),
-        fsdp("each_layer", auto_wrap_policy=each_layer),
-        fsdp("each_layer_flat", auto_wrap_policy=each_layer, flatten_parameters=True),
-        fsdp("checkpointed", auto_wrap_policy=each_layer, checkpoint=True),
+        fsdp("by_size", auto_wrap_policy=WrapFrom(1000)),
+        fsdp("each_layer", auto_wrap_policy=WrapEach(Layer)),
+        fsdp("each_layer_flat", auto_wrap_policy=WrapEach(Layer), flatten_parameters=True),
+        fsdp("checkpointed", auto_wrap_policy=WrapEach(Layer), checkpoint=True),
         fsdp("bucketed", wrap_first=UNITS, options={"reduce_scatter_bucket_size_mb": 1}),
         fsdp("rows", wrap_first=UNITS, options={"shard_param_on_dim_0": True}),
         fsdp("coalesced", wrap_first=UNITS, options={"coalesce_all_gather_ops": True, "shard_param_on_dim_0": True}),

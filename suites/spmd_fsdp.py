@@ -7,12 +7,10 @@ Catches: a partition that the compiler sums twice or not at all, a mesh axis tak
 optimizer state that are replicated where they are sharded, or the other way round.
 """
 
-from collections.abc import Iterable
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
-from suites.models import MLP, classification_loss, float32_rounding, labelled_batch
+from suites.models import MLP, LabelledBatches, WrapEach, adamw, classification_loss, float32_rounding
 from xla_equiv import ALL_STEPS, Case, Suite, Variant
 from xla_equiv.treatments import (
     DataParallel,
@@ -23,24 +21,6 @@ from xla_equiv.treatments import (
     Treatment,
     WhileAccumulation,
 )
-
-
-def batch(step: int, micro_batch: int, replica: int) -> tuple[Tensor, Tensor]:
-    """Return 8 samples of 32 features in 8 classes."""
-    return labelled_batch(8, 32, classes=8)
-
-
-def adamw(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-    """Return AdamW; eps is far above the noise of a gradient, so that noise does not become an update."""
-    return torch.optim.AdamW(parameters, lr=3e-3, eps=1e-4, weight_decay=0.01)
-
-
-def each_linear(module: nn.Module, recurse: bool, unwrapped_params: int) -> bool:
-    """Return torch_xla's policy of wrapping every linear layer."""
-    from torch_xla.distributed.fsdp.wrap import transformer_auto_wrap_policy
-
-    chosen: bool = transformer_auto_wrap_policy(module, recurse, unwrapped_params, transformer_layer_cls={nn.Linear})
-    return chosen
 
 
 def variant(name: str, *treatments: Treatment) -> Variant:
@@ -54,7 +34,7 @@ ROWS_THEN_COLUMNS = {"layers.0.weight": (True, False), "layers.0.bias": (True,),
 SUITE = Suite(
     case=Case(
         build=lambda: MLP((32, 48, 8)),
-        batch=batch,
+        batch=LabelledBatches(8, 32, classes=8),
         loss=classification_loss,
         optimizer=adamw,
         steps=5,
@@ -69,7 +49,7 @@ SUITE = Suite(
         variant("data_parallel", LOOP, SpmdDataParallel()),
         variant("data_parallel_while", WHILE, SpmdDataParallel()),
         variant("fsdp", LOOP, SpmdFSDP()),
-        variant("fsdp_each_linear", LOOP, SpmdFSDP(auto_wrap_policy=each_linear)),
+        variant("fsdp_each_linear", LOOP, SpmdFSDP(auto_wrap_policy=WrapEach(nn.Linear))),
         variant("tensor_parallel", LOOP, SpmdTensorParallel(partitions=ROWS_THEN_COLUMNS)),
         Variant("data_parallel", backend="xla:tpu", treatments=[LOOP, SpmdDataParallel()]),
     ],

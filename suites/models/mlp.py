@@ -1,6 +1,7 @@
 """A multilayer perceptron, and classification batches that are the same bits on every processor."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
@@ -37,6 +38,25 @@ def labelled_batch(*shape: int, classes: int) -> tuple[Tensor, Tensor]:
     and a batch must be the same wherever a golden is checked.
     """
     return torch.rand(shape) * 2 - 1, torch.randint(0, classes, shape[:1])
+
+
+@dataclass(frozen=True)
+class LabelledBatches:
+    """`labelled_batch` as a Case's `batch`.
+
+    Args:
+        samples: of each micro-batch of each replica.
+        features: of a sample.
+        classes: how many labels there are.
+    """
+
+    samples: int
+    features: int
+    classes: int
+
+    def __call__(self, step: int, micro_batch: int, replica: int) -> tuple[Tensor, Tensor]:
+        """Return (inputs, labels)."""
+        return labelled_batch(self.samples, self.features, classes=self.classes)
 
 
 def classification_loss(model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:

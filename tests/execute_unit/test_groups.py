@@ -14,7 +14,7 @@ from xla_equiv.values.treatment import Treatment
 
 class Loop(Treatment):
     def accumulate(self, model: Any, inputs: Any) -> Any:
-        raise NotImplementedError
+        raise AssertionError("this is described, and must not be run")
 
 
 class Replicated(Treatment):

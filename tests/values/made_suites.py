@@ -9,7 +9,7 @@ from xla_equiv.values.treatment import StepInputs, StepOutputs, Treatment
 
 class Loop(Treatment):
     def accumulate(self, model: Any, inputs: StepInputs) -> StepOutputs:
-        raise NotImplementedError
+        raise AssertionError("this is described, and must not be run")
 
 
 class Blindfold(Treatment):

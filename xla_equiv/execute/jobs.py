@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from xla_equiv.store.stage_traces import checkpoint_folder, join_stages, stage_f
 from xla_equiv.values.plan import Test, expand
 from xla_equiv.values.spread import Spread
 from xla_equiv.values.stages import Form
-from xla_equiv.values.steps import is_key_selected
 
 
 def run_job(job: Job, backend: Backend, graphs: GraphLog | None, on_step: OnStep) -> None:
@@ -34,7 +32,7 @@ def run_job(job: Job, backend: Backend, graphs: GraphLog | None, on_step: OnStep
         backend.run_replicas(stage.replicas, _Body(job, backend, test, graphs, on_step))
         recorded = stage_folder(folder, stage, stages)
         steps = range(stage.first, stage.last + 1)
-        join_rank_traces(recorded, steps=steps, ranks=stage.replicas, wants=partial(_wants, test))
+        join_rank_traces(recorded, steps=steps, ranks=stage.replicas, wants=test.records)
     else:
         Training(test, stage, backend, graphs, folder, run=job.run, replica=Replica(), on_step=on_step).run()
     if stage.leaves is Form.CONSOLIDATED:
@@ -46,10 +44,6 @@ def run_job(job: Job, backend: Backend, graphs: GraphLog | None, on_step: OnStep
 def _find_test(job: Job) -> Test:
     named = load_suite(Path(job.suite))
     return next(test for test in expand([named]) if test.label == job.label)
-
-
-def _wants(test: Test, key: str, step: int) -> bool:
-    return is_key_selected(key, step, test.recorded_keys, steps=test.case.steps)
 
 
 class _Body:

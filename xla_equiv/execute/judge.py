@@ -15,7 +15,6 @@ from xla_equiv.measure.metrics import same_bits
 from xla_equiv.measure.vacuity import blind_findings, padding_findings
 from xla_equiv.store.golden import Golden, golden_selection
 from xla_equiv.values.plan import Test
-from xla_equiv.values.steps import is_key_selected
 from xla_equiv.values.suite import PublishedValues, test_matches
 from xla_equiv.values.tolerance import Level, Tolerance, ToleranceTable
 from xla_equiv.values.trace import RunFacts, Trace, memory_trace
@@ -128,7 +127,7 @@ def _equivalence(reference: Trace, candidate: Trace, test: Test, tolerances: Tol
 
 def _records_gradients(test: Test) -> bool:
     """Return whether the suite asks for gradients at any step."""
-    return any(is_key_selected("grad/", step, test.recorded_keys, steps=test.case.steps) for step in range(1, test.case.steps + 1))
+    return any(test.records("grad/", step) for step in range(1, test.case.steps + 1))
 
 
 def _against_golden(evidence: Evidence, tolerances: ToleranceTable) -> Comparison:

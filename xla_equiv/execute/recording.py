@@ -50,7 +50,7 @@ class Recorder:
 
         Of shards all are copied when their norm is wanted: only all of them together give it.
         """
-        gives_norm = kind == "grad" and self._model.are_parameters_sharded and self.wants("grad_norm", step)
+        gives_norm = kind == "grad" and bool(self._model.sharded) and self.wants("grad_norm", step)
         for name, parameter in self._model.parameters():
             if parameter.grad is not None and (gives_norm or self._wants_state(kind, name, "", step)):
                 self._kept[f"{kind}/{name}"] = parameter.grad.detach().clone()

@@ -26,7 +26,7 @@ from xla_equiv.values.plan import Test
 from xla_equiv.values.spread import Spread
 from xla_equiv.values.stages import Stage
 from xla_equiv.values.trace import Array, GraphFacts, InputDigest, RunFacts
-from xla_equiv.values.treatment import StepInputs, StepOutputs, Treatment, overriding
+from xla_equiv.values.treatment import StepInputs, StepOutputs, Treatment
 
 OnStep = Callable[[int, float, float], None]
 """Called after each step with its number, and the seconds spent compiling and in all so far."""
@@ -115,7 +115,7 @@ class Training:
 
     def _way_to(self, method: str) -> Treatment:
         """Return the treatment that decides how to do `method`."""
-        return overriding(self.stage.treatments, method) or Treatment()
+        return self.model.way_to(method) or Treatment()
 
     def _writer(self) -> Write:
         """Return what saves a step: of a replica beside the others', otherwise as a step of the trace."""
@@ -185,12 +185,12 @@ class Training:
             norm = self._clip(self.case.clip_norm)
             if norm is not None:
                 self.recorder.keep("grad_norm", norm, step)
-        elif self.recorder.wants("grad_norm", step) and not self.model.are_parameters_sharded:
+        elif self.recorder.wants("grad_norm", step) and not self.model.sharded:
             gradients = [p.grad for p in self.model.module.parameters() if p.grad is not None]
             self.recorder.keep("grad_norm", nn.utils.get_total_norm(gradients), step)
 
     def _clip(self, max_norm: float) -> Tensor | None:
-        treatment = overriding(self.stage.treatments, "clip")
+        treatment = self.model.way_to("clip")
         if treatment:
             return treatment.clip(self.model.module, self.optimizer, max_norm)
         return nn.utils.clip_grad_norm_(list(self.model.module.parameters()), max_norm)

@@ -16,6 +16,11 @@ class WrappedModel:
     Args:
         model: what the case builds, on its device.
         treatments: prepare it one after the other.
+
+    Attributes:
+        module: the model as the treatments have prepared it.
+        sharded: names of the parameters that hold only this replica's shard.
+        layout: name of each tensor that is shared out, a parameter or its optimizer's state -> what is in it.
     """
 
     def __init__(self, model: nn.Module, treatments: Sequence[Treatment]) -> None:
@@ -30,8 +35,7 @@ class WrappedModel:
             for name, members in layout.items()
         }
         self.sharded = frozenset(self.layout)
-        self.are_parameters_sharded = bool(layout)
-        if any(treatment.holds_shards_of_state() for treatment in treatments):
+        if any(treatment.holds_shards_of_state for treatment in treatments):
             self.layout |= {name: (Member(name, tuple(parameter.shape)),) for name, parameter in self.parameters()}
 
     def _name(self, name: str) -> str:
@@ -61,7 +65,7 @@ class WrappedModel:
 
     def optimizer_state(self, optimizer: torch.optim.Optimizer) -> Mapping[Tensor, Mapping[str, Any]]:
         """Return the optimizer's state: parameter -> slot -> value."""
-        return (overriding(self._treatments, "optimizer_state") or Treatment()).optimizer_state(optimizer)
+        return (self.way_to("optimizer_state") or Treatment()).optimizer_state(optimizer)
 
     def held(self, optimizer: torch.optim.Optimizer) -> Iterator[Tensor]:
         """Yield everything that a step changes: what is to be computed of it tells one traced graph from others."""

@@ -11,7 +11,7 @@ from xla_equiv.store.tensors import DamagedFile, read_tensors, write_tensors
 from xla_equiv.store.traces import read_facts, step_file, write_facts, write_step
 from xla_equiv.values.errors import TraceError
 from xla_equiv.values.ranks import split_rank
-from xla_equiv.values.shards import HeldBy, Layout, Member, placement
+from xla_equiv.values.shards import HeldBy, Layout, from_lists, placement, to_lists
 from xla_equiv.values.trace import Array, InputDigest, RunFacts, computed_at
 
 INITIAL = 0
@@ -48,7 +48,7 @@ def write_rank_step(
         "step": step,
         "rank": rank,
         "ranks": ranks,
-        "layout": {name: [[member.name, list(member.shape)] for member in members] for name, members in layout.items()},
+        "layout": to_lists(layout),
         "sharded": [key for key in arrays if key in sharded],
     }
     write_tensors(step_file(rank_folder(folder, rank), step), arrays, about)
@@ -116,10 +116,7 @@ def _join_step(folder: Path, step: int, ranks: int) -> tuple[dict[str, Array], d
                 details=[("where", str(path))],
                 next="let all replicas wrap the model in the same way",
             )
-    layout = {
-        name: tuple(Member(member, tuple(shape)) for member, shape in members)
-        for name, members in files[0].about["layout"].items()
-    }
+    layout = from_lists(files[0].about["layout"])
     sharded = files[0].about["sharded"]
     try:
         joined = join_ranks([file.arrays for file in files], layout, sharded)

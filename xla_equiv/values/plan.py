@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from xla_equiv.values.case import Case
 from xla_equiv.values.stages import Stage, stages_of
-from xla_equiv.values.steps import Steps
+from xla_equiv.values.steps import Steps, is_key_selected
 from xla_equiv.values.suite import ExpectedFailure, PublishedValues, Skip, Suite, Variant, label, test_matches
 
 
@@ -85,6 +85,10 @@ class Test:
         """Return which keys its trace keeps, at which steps."""
         suite = self.named.suite
         return {**suite.record, **suite.case_record.get(self.case_name, {})}
+
+    def records(self, key: str, step: int) -> bool:
+        """Return whether its trace keeps `key` at `step`."""
+        return is_key_selected(key, step, self.recorded_keys, steps=self.case.steps)
 
     @property
     def golden_keys(self) -> Mapping[str, Steps]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -28,6 +28,20 @@ class Member:
 Layout = Mapping[str, tuple[Member, ...]]
 """Name of a sharded tensor -> the parameters that its shards, put together in rank order, hold one after the
 other; what follows the last of them is padding."""
+
+
+LayoutLists = Mapping[str, Sequence[tuple[str, Sequence[int]]]]
+"""A Layout as files hold it: name of a sharded tensor -> the (name, shape) of each member."""
+
+
+def to_lists(layout: Layout) -> LayoutLists:
+    """Return `layout` as files hold it."""
+    return {name: [(member.name, list(member.shape)) for member in members] for name, members in layout.items()}
+
+
+def from_lists(lists: LayoutLists) -> Layout:
+    """Return the layout that a file holds as `lists`."""
+    return {name: tuple(Member(member, tuple(shape)) for member, shape in members) for name, members in lists.items()}
 
 
 @dataclass(frozen=True)

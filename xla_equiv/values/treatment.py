@@ -68,6 +68,9 @@ class Treatment:
     unobserved: ClassVar[tuple[str, ...]] = ()
     """Patterns of the keys that cannot be seen under this treatment; they are reported, not compared."""
 
+    holds_shards_of_state: ClassVar[bool] = False
+    """Whether `optimizer_state` has this replica's shards, of parameters that are whole: rows, padded at the end."""
+
     @property
     def name(self) -> str:
         """Return the name that reports use."""
@@ -138,13 +141,6 @@ class Treatment:
     def optimizer_state(self, optimizer: Optimizer) -> Mapping[Tensor, Mapping[str, Any]]:
         """Return the optimizer's state: parameter -> slot -> value."""
         return optimizer.state
-
-    def holds_shards_of_state(self) -> bool:
-        """Return whether `optimizer_state` has this replica's shards, of parameters that are whole.
-
-        A shard holds rows of the parameter, in rank order and padded at the end.
-        """
-        return False
 
     def why_unproven(self, graph: GraphFacts, *, micro_batches: int) -> str:
         """Return why the compiled graphs do not show that the treatment took effect; '' when they do."""

@@ -18,7 +18,7 @@ from torch import Tensor
 from xla_equiv.execute.arrays import to_array
 from xla_equiv.store.atomic import write_bytes
 from xla_equiv.values.errors import CheckpointError, in_one_line
-from xla_equiv.values.shards import Layout, Member
+from xla_equiv.values.shards import Layout, LayoutLists, from_lists
 
 ORIGIN = "origin"
 AGAIN = "train the steps before the checkpoint again, and save it anew"
@@ -45,16 +45,13 @@ class Origin:
     ranks: int
     process: str
     parameters: Sequence[str]
-    layout: Mapping[str, Sequence[tuple[str, Sequence[int]]]]
+    layout: LayoutLists
     sha256: str = ""
 
     @property
     def members(self) -> Layout:
         """Return the layout as members of the sharded parameters."""
-        return {
-            name: tuple(Member(member, tuple(shape)) for member, shape in members)
-            for name, members in self.layout.items()
-        }
+        return from_lists(self.layout)
 
 
 def write_sealed(path: Path, states: Mapping[str, Any], origin: Origin) -> None:

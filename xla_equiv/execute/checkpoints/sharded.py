@@ -17,6 +17,7 @@ from xla_equiv.execute.checkpoints.shard_files import STATES, Shard, read_shard,
 from xla_equiv.execute.replicas.replica import Replica
 from xla_equiv.execute.wrapped import WrappedModel
 from xla_equiv.values.errors import CheckpointError
+from xla_equiv.values.shards import to_lists
 
 PROCESS = uuid.uuid4().hex
 """Identifies this process."""
@@ -50,7 +51,7 @@ def save_shard(
         ranks=replica.ranks,
         process=PROCESS,
         parameters=_parameters(model, optimizer),
-        layout={name: [(one.name, list(one.shape)) for one in members] for name, members in model.layout.items()},
+        layout=to_lists(model.layout),
     )
     way = model.way_to("save")
     if way:

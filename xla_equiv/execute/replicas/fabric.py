@@ -23,11 +23,11 @@ from torch.utils.data import DataLoader
 
 from xla_equiv.execute.replicas.replica import Replica, at_each_turn, current_replica
 
-Form = Literal["full", "sharded"]
+StateDictType = Literal["full", "sharded"]
 """How a checkpoint holds the model: whole in one file, or a file for each replica."""
 
 
-def replica_fabric(*, state_dict_type: Form = "sharded", **fsdp_options: Any) -> Fabric:
+def replica_fabric(*, state_dict_type: StateDictType = "sharded", **fsdp_options: Any) -> Fabric:
     """Return a launched `Fabric` for the replica whose code runs. Each needs its own, for a `Fabric` keeps its rank.
 
     Args:

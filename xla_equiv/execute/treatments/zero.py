@@ -28,6 +28,7 @@ class ZeroRedundancy(Treatment):
 
     spread: ClassVar[Spread] = Spread.REPLICAS
     unobserved: ClassVar[tuple[str, ...]] = ("local_grad/*", "grad/*", "grad_norm")
+    holds_shards_of_state: ClassVar[bool] = True
 
     def prepare_optimizer(
         self, model: nn.Module, create: Callable[[Sequence[nn.Parameter]], Optimizer], parameters: Sequence[nn.Parameter]
@@ -51,9 +52,6 @@ class ZeroRedundancy(Treatment):
         whole = (parameter for group in optimizer.param_groups for parameter in group["params"])
         state = optimizer.base_optimizer.state  # type: ignore[attr-defined]
         return {parameter: state.get(shard, {}) for parameter, shard in zip(whole, shards, strict=True)}
-
-    def holds_shards_of_state(self) -> bool:
-        return True
 
     def why_unproven(self, graph: GraphFacts, *, micro_batches: int) -> str:
         return without_collective(self, graph, "all-gather", "reduce-scatter")
