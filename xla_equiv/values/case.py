@@ -39,7 +39,7 @@ class Case:
         before_accumulation: (model, step) -> None, called after the gradients of the last step were
             cleared; may leave a `.grad` for the step to accumulate onto.
         full: whether the case is left out of the default run, for its length.
-        time_limit_s: seconds after which one variant's training counts as hung.
+        time_limit_s: seconds after which one stage of one variant's training counts as hung.
     """
 
     build: Callable[[], nn.Module]
