@@ -47,6 +47,7 @@ SUITE = Suite(
         variant("fsdp", LOOP, XlaFSDP()),
         variant("fsdp_no_sync", ONCE, XlaFSDP()),
         variant("fsdp_no_sync_flat", ONCE, XlaFSDP(flatten_parameters=True)),
+        variant("fsdp_no_sync_padded", ONCE, XlaFSDP(shard_size_multiple=128)),
         variant("fsdp_while", WHILE, XlaFSDP(options=NO_BARRIERS)),
         variant("fsdp_while_flat", WHILE, XlaFSDP(flatten_parameters=True, options=NO_BARRIERS)),
         variant("fsdp_while_barriers", WHILE, XlaFSDP()),

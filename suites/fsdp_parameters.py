@@ -42,10 +42,6 @@ def frozen_mlp() -> nn.Module:
 COMMON: dict[str, Any] = {"steps": 5, "micro_batches": 1, "replicas": REPLICAS, "clip_norm": 0.1}
 
 
-SMALL = {"_shard_size_multiple": 1}
-"""Shards of any size: by default XLA FSDP pads them to 128 elements, and rank 0 would hold each small parameter alone."""
-
-
 def variant(name: str, treatment: Treatment) -> Variant:
     """Return a way to train on XLA:CPU."""
     return Variant(name, backend="xla:cpu", treatments=[LoopedAccumulation(), treatment])
@@ -79,10 +75,10 @@ SUITE = Suite(
     },
     reference=variant("data_parallel", DataParallel()),
     candidates=[
-        variant("whole", XlaFSDP(options=SMALL)),
-        variant("whole_flat", XlaFSDP(flatten_parameters=True, options=SMALL)),
-        variant("nested", XlaFSDP(wrap_first=("layers.0",), options=SMALL)),
-        variant("nested_flat", XlaFSDP(wrap_first=("layers.0",), flatten_parameters=True, options=SMALL)),
+        variant("whole", XlaFSDP()),
+        variant("whole_flat", XlaFSDP(flatten_parameters=True)),
+        variant("nested", XlaFSDP(wrap_first=("layers.0",))),
+        variant("nested_flat", XlaFSDP(wrap_first=("layers.0",), flatten_parameters=True)),
         variant("rows", XlaFSDP(options={"shard_param_on_dim_0": True})),
         variant("zero", ZeroRedundancy()),
         variant("ddp", DDP(broadcast_buffers=False, ignored_buffers=("future",))),

@@ -53,7 +53,7 @@ SUITE = Suite(
     reference=Variant("data_parallel", backend="xla:cpu", treatments=[LOOP, DataParallel()]),
     candidates=[
         Variant("ddp", backend="cpu", treatments=[LOOP, DDP()]),
-        Variant("fsdp", backend="xla:cpu", treatments=[LOOP, XlaFSDP(options={"_shard_size_multiple": 1})]),
+        Variant("fsdp", backend="xla:cpu", treatments=[LOOP, XlaFSDP()]),
         Variant("big_batch", backend="cpu", treatments=[LOOP]),
         Variant("raising", backend="cpu", treatments=[LOOP, DDP()], env={RAISING: "1"}),
         Variant("raising", backend="xla:cpu", treatments=[LOOP, DataParallel()], env={RAISING: "1"}),

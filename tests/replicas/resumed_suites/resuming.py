@@ -61,7 +61,7 @@ def variant(name: str, resumed: Resumed) -> Variant:
     return Variant(name, backend="xla:cpu", treatments=[LoopedAccumulation(), FSDP, resumed])
 
 
-FSDP = XlaFSDP(options={"_shard_size_multiple": 1})
+FSDP = XlaFSDP()
 
 SUITE = Suite(
     case={"plain": case(), "forgets_state": case(optimizer=ForgetsState), "turns_shards": case(build=TurnsShards)},

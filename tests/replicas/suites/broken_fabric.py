@@ -60,7 +60,7 @@ SUITE = Suite(
         clip_norm=0.1,
         seed=3,
     ),
-    reference=Variant("fsdp", backend="xla:cpu", treatments=[LoopedAccumulation(), XlaFSDP()]),
+    reference=Variant("fsdp", backend="xla:cpu", treatments=[LoopedAccumulation(), XlaFSDP(shard_size_multiple=128)]),
     candidates=[
         Variant(name, backend="xla:cpu", treatments=[treatment()])
         for name, treatment in {

@@ -32,6 +32,8 @@ class XlaFSDP(Treatment):
         auto_wrap_policy: decides which submodules do, as torch_xla's argument of that name.
         compute_dtype: name of the dtype that parameters are computed in, such as "bfloat16".
         fp32_reduce_scatter: reduce gradients in float32 whatever the compute_dtype.
+        shard_size_multiple: a shard is padded to a multiple of this number of elements. torch_xla's own default,
+            128, leaves all of a small parameter to rank 0, where nothing that the other ranks do could show.
         checkpoint: recompute each unit's activations in the backward pass (`checkpoint_module`).
         options: further arguments of XlaFullyShardedDataParallel.
 
@@ -45,6 +47,7 @@ class XlaFSDP(Treatment):
     auto_wrap_policy: Callable[..., bool] | None = None
     compute_dtype: str = "float32"
     fp32_reduce_scatter: bool = False
+    shard_size_multiple: int = 1
     checkpoint: bool = False
     options: Mapping[str, Any] | None = None
 
@@ -67,6 +70,7 @@ class XlaFSDP(Treatment):
             "compute_dtype": getattr(torch, self.compute_dtype),
             "fp32_reduce_scatter": self.fp32_reduce_scatter,
             "pin_layout_in_collective_ops": False,
+            "_shard_size_multiple": self.shard_size_multiple,
             **(self.options or {}),
             **arguments,
         }
