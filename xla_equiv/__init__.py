@@ -4,6 +4,7 @@ The names that a suite needs; importing them does not import torch.
 """
 
 from xla_equiv.values.case import Case as Case
+from xla_equiv.values.equivalence import Equivalence as Equivalence
 from xla_equiv.values.steps import ALL_STEPS as ALL_STEPS
 from xla_equiv.values.steps import LAST_STEP as LAST_STEP
 from xla_equiv.values.steps import NO_STEPS as NO_STEPS

@@ -1,18 +1,29 @@
 """The treatments that suites name. Importing this module does not import torch."""
 
 from xla_equiv.execute.treatments import DDP as DDP
+from xla_equiv.execute.treatments import Autocast as Autocast
+from xla_equiv.execute.treatments import CastTo as CastTo
+from xla_equiv.execute.treatments import Checkpointing as Checkpointing
+from xla_equiv.execute.treatments import CompiledStep as CompiledStep
 from xla_equiv.execute.treatments import DataParallel as DataParallel
+from xla_equiv.execute.treatments import DynamoForward as DynamoForward
+from xla_equiv.execute.treatments import DynamoStep as DynamoStep
+from xla_equiv.execute.treatments import EagerMode as EagerMode
 from xla_equiv.execute.treatments import FabricFSDP as FabricFSDP
 from xla_equiv.execute.treatments import FabricProgram as FabricProgram
 from xla_equiv.execute.treatments import LoopedAccumulation as LoopedAccumulation
+from xla_equiv.execute.treatments import MatmulPrecision as MatmulPrecision
 from xla_equiv.execute.treatments import Resumed as Resumed
+from xla_equiv.execute.treatments import ScanLayers as ScanLayers
 from xla_equiv.execute.treatments import SpmdDataParallel as SpmdDataParallel
 from xla_equiv.execute.treatments import SpmdFSDP as SpmdFSDP
 from xla_equiv.execute.treatments import SpmdTensorParallel as SpmdTensorParallel
+from xla_equiv.execute.treatments import SyncFreeOptimizer as SyncFreeOptimizer
 from xla_equiv.execute.treatments import WhileAccumulation as WhileAccumulation
 from xla_equiv.execute.treatments import XlaFSDP as XlaFSDP
 from xla_equiv.execute.treatments import ZeroRedundancy as ZeroRedundancy
 from xla_equiv.values.spread import Spread as Spread
 from xla_equiv.values.treatment import StepInputs as StepInputs
 from xla_equiv.values.treatment import StepOutputs as StepOutputs
+from xla_equiv.values.treatment import Trained as Trained
 from xla_equiv.values.treatment import Treatment as Treatment

@@ -25,6 +25,12 @@ class Partitioned(Treatment):
     spread: ClassVar[Spread] = Spread.SPMD
 
 
+class Alone(Treatment):
+    @property
+    def has_own_process(self) -> bool:
+        return True
+
+
 def nothing(*arguments: Any) -> Any:
     return None
 
@@ -44,6 +50,7 @@ def made_tests() -> dict[str, Test]:
         variant("spmd", Partitioned()),
         variant("native", Replicated(), backend="cpu"),
         variant("env", Replicated(), env={"A": "b"}),
+        variant("alone", Alone()),
         variant("python", Replicated(), interpreter="/usr/bin/python"),
     ]
     suite = Suite(case=cases, reference=variant("trusted", Replicated()), candidates=candidates)
@@ -62,6 +69,12 @@ def test_what_needs_another_process_does_not_share_it() -> None:
     groups = [group_of(tests[f"a.{name}"]) for name in names]
     groups += [group_of(tests["a.trusted[xla:cpu]"]), group_of(tests["four.replicas[xla:cpu]"])]
     assert len(set(groups)) == len(groups) == 8
+
+
+def test_what_changes_what_a_process_compiles_has_one_of_its_own() -> None:
+    tests = made_tests()
+    groups = {group_of(tests[name]) for name in ("a.alone[xla:cpu]", "b.alone[xla:cpu]", "a.one[xla:cpu]")}
+    assert len(groups) == 3
 
 
 def test_on_one_device_the_number_of_replicas_makes_no_difference() -> None:

@@ -15,6 +15,8 @@ from xla_equiv.execute.outcome import Ending, Outcome
 from xla_equiv.store.golden import Golden, read_golden
 from xla_equiv.store.golden_life import accept, propose
 from xla_equiv.treatments import LoopedAccumulation
+from xla_equiv.values.equivalence import Equivalence
+from xla_equiv.values.graph import GraphFacts, ModuleFacts
 from xla_equiv.values.plan import NamedSuite, Test, expand
 from xla_equiv.values.tolerance import Level
 from xla_equiv.values.trace import Array, InputDigest, RunFacts, Trace, memory_trace
@@ -243,7 +245,7 @@ MISSING_AND_OUTSIDE = {place: array for place, array in DOUBLED.items() if place
 def test_a_known_failure_of_every_key_excuses_nothing_but_its_own_status(
     status: Status, recorded: Trace, repeats: list[Trace]
 ) -> None:
-    fault = dataclasses.replace(FAULT, status=status, keys="*")
+    fault = dataclasses.replace(FAULT, status=status, keys="*", raises="no dot in the graph" * (status is Status.UNPROVEN))
     verdict = against_reference(recorded, repeats=repeats, expected_failures=[fault])
     assert (verdict.status, verdict.expectation, verdict.is_green) == (status, Expectation.NONE, False)
 
@@ -253,6 +255,49 @@ def test_a_known_failure_of_every_key_is_met_by_its_own_status(status: Status, r
     fault = dataclasses.replace(FAULT, status=status, keys="*")
     verdict = against_reference(trace(CANDIDATE, recorded), expected_failures=[fault])
     assert (verdict.status, verdict.expectation) == (status, Expectation.MET)
+
+
+def graph(reshapes: int) -> GraphFacts:
+    return GraphFacts((ModuleFacts(str(reshapes), {"dot": 2}, (), traced={"dot": 2, "reshape": reshapes}),))
+
+
+@pytest.mark.parametrize(
+    ("declared", "factor", "status"),
+    [
+        (Equivalence.BITWISE, 1.0, Status.EXACT),
+        (Equivalence.BITWISE, 1.0 + 2.0**-22, Status.DRIFT),
+        (Equivalence.BITWISE, 2.0, Status.OUTSIDE),
+        (Equivalence.REASSOCIATION, 1.0 + 2.0**-22, Status.WITHIN),
+    ],
+)
+def test_what_falls_short_of_its_class_drifts_and_the_graphs_are_told_apart(
+    declared: Equivalence, factor: float, status: Status
+) -> None:
+    values = {place: (array * factor).astype(np.float32) for place, array in arrays().items()}
+    reference, candidate = made_tests(equivalence={"*": declared})
+    trusted = evidence(reference, trace(reference, graph=graph(1)))
+    verdict = judge(evidence(candidate, trace(candidate, values, graph=graph(5))), trusted, ())
+    comparison = verdict.equivalence
+    assert comparison is not None
+    assert (comparison.status, comparison.declared) == (status, declared)
+    assert comparison.graph == "candidate has 4 more reshape (traced)"
+    assert ("graphs differ: candidate has 4 more reshape (traced)" in comparison.likely) is (status is Status.OUTSIDE)
+
+
+def test_a_missing_proof_that_is_known_is_met_by_its_own_reason_while_all_values_agree() -> None:
+    fault = dataclasses.replace(FAULT, status=Status.UNPROVEN, keys="*", raises="no while")
+    for recorded, met in (({}, True), (DOUBLED, False)):
+        run = trace(CANDIDATE, recorded, unproven=("no while in the graph",))
+        verdict = against_reference(run, expected_failures=[fault])
+        assert (verdict.expectation is Expectation.MET, verdict.is_green) == (met, met)
+
+
+def test_the_missing_proof_of_a_reference_is_never_known() -> None:
+    test = made_tests()[0]
+    unproven = evidence(test, trace(test, unproven=("no while in the graph",)))
+    fault = dataclasses.replace(FAULT, status=Status.UNPROVEN, keys="*", raises="no while")
+    verdict = against_reference(trace(CANDIDATE), reference=unproven, expected_failures=[fault])
+    assert (verdict.status, verdict.expectation, verdict.is_green) == (Status.UNPROVEN, Expectation.NONE, False)
 
 
 def test_what_is_wrong_with_the_reference_is_wrong_with_what_it_judges() -> None:

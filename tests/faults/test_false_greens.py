@@ -123,7 +123,7 @@ def test_an_expected_crash_says_which(project: Make) -> None:
     made = project("kinds")
     text = (made.root / "suites" / "kinds.py").read_text()
     made.write("kinds", text.replace('"known[cpu]", status=Status.OUTSIDE', '"known[cpu]", status=Status.CRASHED'))
-    made.run("--out", "run").refuses("SuiteError", "the ExpectedFailure of 'known[cpu]' accepts every crash")
+    made.run("--out", "run").refuses("SuiteError", "the ExpectedFailure of 'known[cpu]' accepts every CRASHED")
 
 
 def test_a_run_of_which_every_reference_crash_was_foreseen_is_not_green(project: Make) -> None:

@@ -8,7 +8,7 @@ import pytest
 from made_traces import trace
 
 from xla_equiv.measure.inputs import moments, sha256
-from xla_equiv.measure.vacuity import blind_findings, padding_findings
+from xla_equiv.measure.vacuity import blind_findings, draw_findings, padding_findings
 from xla_equiv.values.shards import HeldBy
 from xla_equiv.values.trace import InputDigest, RunFacts, Trace
 from xla_equiv.values.verdict import Status
@@ -103,3 +103,17 @@ def test_a_rank_that_holds_padding_only_is_blind() -> None:
     assert "rank 1 of 3 holds padding only" in found.what
     assert padding_findings(replace(facts, ranks=1)) == []
     assert padding_findings(replace(facts, placement={})) == []
+
+
+def test_draws_that_are_all_alike_are_blind() -> None:
+    losses = {(1, "loss"): [1.0, 1.0, 1.0], (2, "loss"): [0.5, 0.5, 0.5]}
+    (found,) = draw_findings(trace(losses))
+    assert (found.status, "nothing random is drawn" in found.what) == (Status.BLIND, True)
+    assert draw_findings(trace({**losses, (2, "loss"): [0.5, 0.5, 0.25]})) == []
+
+
+def test_draws_of_parameters_that_have_not_moved_are_blind() -> None:
+    begun = initial(a=[1.0, 2.0])
+    still = {(1, "loss"): [1.0, 2.0], (1, "grad/a"): [[1.0, 2.0]] * 2, (1, "param/a"): [[1.0, 2.0]] * 2}
+    assert "no parameter of the reference has moved" in blind(trace(still, inputs=begun))[0]
+    assert blind(trace({**still, (1, "param/a"): [[1.5, 2.0]] * 2}, inputs=begun)) == []

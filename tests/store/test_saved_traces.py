@@ -11,7 +11,8 @@ from safetensors.numpy import load_file, save_file
 
 from xla_equiv.store.traces import FACTS_FILE, is_complete, read_trace, recorded_steps, write_facts, write_step
 from xla_equiv.values.errors import TraceError
-from xla_equiv.values.trace import GraphFacts, InputDigest, ModuleFacts, RunFacts
+from xla_equiv.values.graph import GraphFacts, ModuleFacts
+from xla_equiv.values.trace import InputDigest, RunFacts
 
 FACTS = RunFacts(
     test="mlp::while[xla:cpu]",

@@ -8,9 +8,10 @@ import pytest
 from xla_equiv.store.stage_traces import join_stages, stage_folder
 from xla_equiv.store.traces import is_complete, read_trace, write_facts, write_step
 from xla_equiv.values.errors import TraceError
+from xla_equiv.values.graph import GraphFacts, ModuleFacts
 from xla_equiv.values.spread import Spread
 from xla_equiv.values.stages import Stage
-from xla_equiv.values.trace import GraphFacts, InputDigest, ModuleFacts, RunFacts
+from xla_equiv.values.trace import InputDigest, RunFacts
 
 STAGES = tuple(
     Stage(number=number, first=first, last=last, spread=Spread.ONE, replicas=1, treatments=())

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from xla_equiv.values.trace import Entry, GraphFacts, ModuleFacts, RunFacts, memory_trace
+from xla_equiv.values.graph import GraphFacts, ModuleFacts
+from xla_equiv.values.trace import Entry, RunFacts, memory_trace
 from xla_equiv.values.treatment import Treatment, overriding
 
 

@@ -6,6 +6,7 @@ import pytest
 from made_suites import Blindfold, Loop, case, suite, variant
 
 from xla_equiv import ALL_STEPS, LAST_STEP, NO_STEPS, ExpectedFailure, PublishedValues, Skip, Status, Suite, Tolerance
+from xla_equiv.values.equivalence import Equivalence
 from xla_equiv.values.errors import SuiteError
 
 TOLERANCE = Tolerance(rtol=1e-6, why="printed to seven digits")
@@ -112,7 +113,7 @@ def test_steps_that_a_case_has_are_taken(steps: Any) -> None:
 
 
 def test_an_expected_crash_names_its_exception() -> None:
-    with pytest.raises(SuiteError, match=r"the ExpectedFailure of 'while\*' accepts every crash"):
+    with pytest.raises(SuiteError, match=r"the ExpectedFailure of 'while\*' accepts every CRASHED"):
         ExpectedFailure(test="while*", status=Status.CRASHED, why="known")
     assert ExpectedFailure(test="while*", status=Status.CRASHED, raises="TypeError", why="known").raises == "TypeError"
 
@@ -124,3 +125,16 @@ def test_an_expected_failure_covers_its_keys_and_never_the_inputs(key: str, is_c
     assert ExpectedFailure(test="*", status=Status.OUTSIDE, keys="grad/*", why="known").covers(key) is is_covered
     every = ExpectedFailure(test="*", status=Status.OUTSIDE, why="known")
     assert every.covers(key) is (key in ("grad/a", "param/a"))
+
+
+def test_a_comparison_in_distribution_needs_several_draws() -> None:
+    declared = {"while*": Equivalence.DISTRIBUTIONAL}
+    (problem,) = problems(equivalence=declared)
+    assert problem == "equivalence [while*]: while[xla:cpu] is compared in distribution, and its case has one draw"
+    assert isinstance(suite(case=case(draws=8), equivalence=declared), Suite)
+    assert problems(equivalence={"whle*": Equivalence.BITWISE}) == ("equivalence: no test matches 'whle*'",)
+
+
+def test_draws_and_replicas_exclude_each_other() -> None:
+    with pytest.raises(SuiteError, match="draws: a case of several replicas has one"):
+        case(draws=2, replicas=2)

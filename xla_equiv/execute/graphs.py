@@ -1,14 +1,30 @@
 """Which compiled modules a job executed, read from XLA's own dump."""
 
+import gzip
+import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from xla_equiv.execute.hlo import module_facts
-from xla_equiv.values.trace import GraphFacts, ModuleFacts
+from xla_equiv.store.atomic import write_bytes
+from xla_equiv.values.graph import GraphFacts, ModuleFacts
 
-OPTIMISED = "*after_optimizations.txt"
+OPTIMISED, TRACED, MEMORY = "after_optimizations.txt", "before_optimizations.txt", "memory-usage-report.txt"
+MODULE = re.compile(r"(module_\d+)\..*?(" + "|".join(map(re.escape, (OPTIMISED, TRACED, MEMORY))) + ")")
+""" "module_0007.NAME.KIND", as XLA names the texts that it dumps of one module."""
+
+
+@dataclass(frozen=True)
+class _Module:
+    """A compiled module: its facts, and its text before and after optimisation, compressed."""
+
+    facts: ModuleFacts
+    traced: bytes
+    optimised: bytes
 
 
 class GraphLog:
@@ -21,37 +37,62 @@ class GraphLog:
 
     def __init__(self, dump_folder: Path) -> None:
         self._folder = dump_folder
-        self._modules_of: dict[bytes, tuple[ModuleFacts, ...]] = {}
-        self._seen: dict[str, ModuleFacts] = {}
+        self._modules_of: dict[bytes, tuple[_Module, ...]] = {}
+        self._seen: dict[str, _Module] = {}
 
     def start_job(self) -> None:
         """Forget which modules the job before executed."""
         self._seen = {}
 
+    def start_step(self) -> None:
+        """Leave aside what was compiled so far: it belongs to no step."""
+        self._take_modules()
+
     @contextmanager
     def executing(self, tensors: Sequence[Any]) -> Iterator[None]:
-        """Attribute what is compiled inside to the graph that computes `tensors`, not yet executed."""
+        """Attribute what is compiled inside to the graph that computes `tensors`, not yet executed.
+
+        What was compiled since the step started, while it was traced, belongs to the step as well.
+        """
         graph = _graph_hash(tensors)
-        self._take_modules()
+        self._see(self._take_modules())
         yield
         compiled = self._take_modules()
         known = self._modules_of.get(graph)
         if compiled and (known is None or _size(compiled) < _size(known)):
             self._modules_of[graph] = compiled
-        for module in compiled or known or ():
-            self._seen.setdefault(module.fingerprint, module)
+        self._see(compiled or known or ())
 
     @property
     def facts(self) -> GraphFacts:
-        """Return the modules that the job executed in its step graphs, each once, in order."""
-        return GraphFacts(tuple(self._seen.values()))
+        """Return the modules that the job executed in its steps, each once, in order."""
+        return GraphFacts(tuple(module.facts for module in self._seen.values()))
 
-    def _take_modules(self) -> tuple[ModuleFacts, ...]:
-        """Return the facts of the modules in the dump folder, and empty it."""
-        found = tuple(module_facts(path.read_text()) for path in sorted(self._folder.glob(OPTIMISED)))
+    def save(self, folder: Path) -> None:
+        """Write the text of each module that the job executed into `folder`, compressed."""
+        for fingerprint, module in self._seen.items():
+            write_bytes(folder / f"{fingerprint[:16]}.traced.hlo.gz", module.traced)
+            write_bytes(folder / f"{fingerprint[:16]}.optimised.hlo.gz", module.optimised)
+
+    def _see(self, modules: Sequence[_Module]) -> None:
+        for module in modules:
+            self._seen.setdefault(module.facts.fingerprint, module)
+
+    def _take_modules(self) -> tuple[_Module, ...]:
+        """Return the modules in the dump folder, and empty it."""
+        texts: dict[str, dict[str, str]] = defaultdict(dict)
+        for path in sorted(self._folder.iterdir()):
+            if found := MODULE.fullmatch(path.name):
+                texts[found.group(1)][found.group(2)] = path.read_text()
         for path in self._folder.iterdir():
             path.unlink(missing_ok=True)
-        return found
+        return tuple(_module(one) for one in texts.values() if OPTIMISED in one)
+
+
+def _module(texts: dict[str, str]) -> _Module:
+    traced, optimised = texts.get(TRACED, ""), texts[OPTIMISED]
+    facts = module_facts(optimised, traced, texts.get(MEMORY, ""))
+    return _Module(facts, gzip.compress(traced.encode(), mtime=0), gzip.compress(optimised.encode(), mtime=0))
 
 
 class UnreadGraphs(GraphLog):
@@ -63,6 +104,12 @@ class UnreadGraphs(GraphLog):
 
     def __init__(self) -> None:
         super().__init__(Path())
+
+    def start_step(self) -> None:
+        """Do nothing: the GraphLog of rank 0 reads the dump."""
+
+    def save(self, folder: Path) -> None:
+        """Do nothing: the GraphLog of rank 0 saves the modules of all ranks."""
 
     @contextmanager
     def executing(self, tensors: Sequence[Any]) -> Iterator[None]:
@@ -78,8 +125,8 @@ def _graph_hash(tensors: Sequence[Any]) -> bytes:
     return found
 
 
-def _size(modules: Sequence[ModuleFacts]) -> int:
-    return sum(sum(module.opcodes.values()) for module in modules)
+def _size(modules: Sequence[_Module]) -> int:
+    return sum(sum(module.facts.opcodes.values()) for module in modules)
 
 
 DUMP_FLAG = "--xla_dump_"

@@ -19,6 +19,7 @@ class Group:
             not reach what it is judged by.
         spread: how the replicas of a case are covered.
         devices: how many the process has.
+        alone: name of the only test of the group; "" for any number of tests.
     """
 
     interpreter: str
@@ -27,6 +28,7 @@ class Group:
     is_reference: bool = False
     spread: Spread = Spread.ONE
     devices: int = 1
+    alone: str = ""
 
 
 def group_of(test: Test, stage: Stage | None = None) -> Group:
@@ -39,4 +41,5 @@ def group_of(test: Test, stage: Stage | None = None) -> Group:
         test.is_reference,
         stage.spread,
         stage.devices,
+        test.id if any(treatment.has_own_process for treatment in stage.treatments) else "",
     )

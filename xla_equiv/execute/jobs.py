@@ -13,6 +13,7 @@ from xla_equiv.execute.protocol import HLO_FOLDER, Job
 from xla_equiv.execute.replicas.replica import Replica, current_replica
 from xla_equiv.execute.suite_files import load_suite
 from xla_equiv.execute.training import OnStep, Training
+from xla_equiv.store.draw_traces import draw_folder, join_draws
 from xla_equiv.store.rank_traces import join_rank_traces
 from xla_equiv.store.stage_traces import checkpoint_folder, join_stages, stage_folder
 from xla_equiv.values.plan import Test, expand
@@ -34,7 +35,12 @@ def run_job(job: Job, backend: Backend, graphs: GraphLog | None, on_step: OnStep
         steps = range(stage.first, stage.last + 1)
         join_rank_traces(recorded, steps=steps, ranks=stage.replicas, wants=test.records)
     else:
-        Training(test, stage, backend, graphs, folder, run=job.run, replica=Replica(), on_step=on_step).run()
+        draws = test.case.draws
+        for draw in range(draws):
+            into = draw_folder(folder, draw, draws)
+            Training(test, stage, backend, graphs, into, run=job.run, replica=Replica(), draw=draw, on_step=on_step).run()
+        if draws > 1:
+            join_draws(folder, steps=test.case.steps, draws=draws)
     if stage.leaves is Form.CONSOLIDATED:
         consolidate(checkpoint_folder(folder, stage.last))
     if len(stages) > 1 and stage is stages[-1]:

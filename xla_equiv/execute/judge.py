@@ -10,10 +10,12 @@ import numpy as np
 from xla_equiv.execute.outcome import Ending, Outcome
 from xla_equiv.measure.attribution import attribute, likely_causes
 from xla_equiv.measure.compare import compare_traces
+from xla_equiv.measure.graphs import graph_difference
 from xla_equiv.measure.inputs import input_findings, stale_findings
 from xla_equiv.measure.metrics import same_bits
-from xla_equiv.measure.vacuity import blind_findings, padding_findings
+from xla_equiv.measure.vacuity import blind_findings, draw_findings, padding_findings
 from xla_equiv.store.golden import Golden, golden_selection
+from xla_equiv.values.equivalence import Equivalence
 from xla_equiv.values.plan import Test
 from xla_equiv.values.suite import PublishedValues, test_matches
 from xla_equiv.values.tolerance import Level, Tolerance, ToleranceTable
@@ -24,6 +26,9 @@ EDITED_GOLDEN = "its golden carries no seal: another tool has edited it since it
 
 OF_RANKS = ("loss@rank*", "loss/*@rank*", "local_grad/*")
 """What only a run of several replicas records."""
+
+OF_REFERENCE = "its reference: "
+"""Begins what is said of a test for the fault of its reference."""
 
 ENDINGS = {
     Ending.ABSENT: Status.UNVERIFIED,
@@ -84,13 +89,13 @@ def judge(
     notes += [_published_note(evidence.trace, published) for published in test.published]
     run_findings = _run_findings(evidence)
     if reference is not evidence:
-        run_findings += [dataclasses.replace(f, what=f"its reference: {f.what}") for f in _run_findings(reference)]
+        run_findings += [dataclasses.replace(f, what=OF_REFERENCE + f.what) for f in _run_findings(reference)]
     status = worst([c.status for c in comparisons] + [finding.status for finding in run_findings])
     grave = next((f.what for f in run_findings if f.status is status), "")
     what = grave or next((f.what for c in comparisons if c.status is status for f in c.findings if f.status is status), "")
     verdict = _verdict(evidence, status, what=what, comparisons=tuple(comparisons))
     verdict = dataclasses.replace(verdict, notes=(*verdict.notes, *notes))
-    return verdict if run_findings and verdict.status is not Status.UNVERIFIED else _expected(test, verdict)
+    return _expected(test, verdict, run_findings)
 
 
 def tolerance_table(test: Test, overrides: Sequence[tuple[Level, Mapping[str, Tolerance]]]) -> ToleranceTable:
@@ -106,6 +111,7 @@ def _equivalence(reference: Trace, candidate: Trace, test: Test, tolerances: Tol
     if reference.facts.ranks != candidate.facts.ranks:
         unobserved += OF_RANKS
     unequal = input_findings(reference.facts, candidate.facts)
+    in_distribution = test.equivalence is Equivalence.DISTRIBUTIONAL
     found = compare_traces(
         reference,
         candidate,
@@ -113,16 +119,25 @@ def _equivalence(reference: Trace, candidate: Trace, test: Test, tolerances: Tol
         kind=ComparisonKind.EQUIVALENCE,
         against=test.reference.label,
         unobserved=tuple(dict.fromkeys(unobserved)),
+        in_distribution=in_distribution,
         known_findings=[
             *unequal,
             *blind_findings(reference, wants_gradients=_records_gradients(test)),
             *padding_findings(reference.facts),
             *padding_findings(candidate.facts),
+            *(draw_findings(reference) if in_distribution else []),
         ],
     )
     causes = [f"{len(unequal)} inputs are unlike: {unequal[0].key}: {unequal[0].what}"] if unequal else []
     causes += likely_causes(reference, candidate, found, micro_batches=test.case.micro_batches)
-    return dataclasses.replace(found, likely=tuple(causes))
+    fell = test.equivalence is Equivalence.BITWISE and found.status is Status.WITHIN
+    return dataclasses.replace(
+        found,
+        status=Status.DRIFT if fell else found.status,
+        likely=tuple(causes),
+        graph=graph_difference(reference.facts.graph, candidate.facts.graph),
+        declared=test.equivalence,
+    )
 
 
 def _records_gradients(test: Test) -> bool:
@@ -228,6 +243,7 @@ def _verdict(evidence: Evidence, status: Status, *, what: str, comparisons: tupl
         accepted_margin=_accepted_margin(evidence.golden),
         compile_s=facts.compile_s,
         run_s=facts.run_s,
+        graph=facts.graph,
     )
 
 
@@ -235,15 +251,24 @@ def _accepted_margin(golden: Golden | None) -> float:
     return math.nan if golden is None or golden.manifest.margin is None else golden.manifest.margin
 
 
-def _expected(test: Test, verdict: Verdict) -> Verdict:
-    """Return `verdict` with its relation to the known fault of the test, if it has one."""
+def _expected(test: Test, verdict: Verdict, run_findings: Sequence[Finding] = ()) -> Verdict:
+    """Return `verdict` with its relation to the known fault of the test, if it has one.
+
+    Of what is wrong with the run itself, only the missing proof of one's own treatment can be expected.
+    """
     fault = test.expected_failure
     if fault is None or verdict.status is Status.UNVERIFIED:
         return verdict
     findings = [finding for comparison in verdict.comparisons for finding in comparison.findings]
     is_known = all(finding.status is fault.status and fault.covers(finding.key) for finding in findings)
+    is_known = is_known and all(
+        fault.status is finding.status is Status.UNPROVEN
+        and fault.raises in finding.what
+        and not finding.what.startswith(OF_REFERENCE)
+        for finding in run_findings
+    )
     if verdict.status is fault.status and is_known and fault.raises in verdict.what:
         return dataclasses.replace(verdict, expectation=Expectation.MET, why_expected=fault.why)
     if verdict.status.is_green:
         return dataclasses.replace(verdict, expectation=Expectation.NOT_MET, why_expected=fault.why)
-    return dataclasses.replace(verdict, why_expected=fault.why)
+    return dataclasses.replace(verdict, why_expected=fault.why) if not run_findings else verdict

@@ -22,11 +22,15 @@ from xla_equiv.store.rank_traces import rank_folder, write_rank_step
 from xla_equiv.store.stage_traces import stage_folder
 from xla_equiv.store.traces import write_facts, write_step
 from xla_equiv.values.case import Case
+from xla_equiv.values.graph import GraphFacts
 from xla_equiv.values.plan import Test
 from xla_equiv.values.spread import Spread
 from xla_equiv.values.stages import Stage
-from xla_equiv.values.trace import Array, GraphFacts, InputDigest, RunFacts
-from xla_equiv.values.treatment import StepInputs, StepOutputs, Treatment
+from xla_equiv.values.trace import Array, InputDigest, RunFacts
+from xla_equiv.values.treatment import StepInputs, StepOutputs, Trained, Treatment
+
+GRAPHS_FOLDER = "graphs"
+"""Folder, in that of a trace, of the text of the modules that executed the steps."""
 
 OnStep = Callable[[int, float, float], None]
 """Called after each step with its number, and the seconds spent compiling and in all so far."""
@@ -44,6 +48,7 @@ class Training:
             does that of one of several stages.
         run: identifies the run that the stage belongs to.
         replica: which of the programs that train together this one is.
+        draw: which of the case's draws it is, from 0.
         on_step: told about every step.
     """
 
@@ -57,12 +62,13 @@ class Training:
         *,
         run: str,
         replica: Replica,
+        draw: int = 0,
         on_step: OnStep = lambda step, compile_s, run_s: None,
     ) -> None:
         self.test, self.case, self.backend, self.graphs = test, test.case, backend, graphs
         self.stage, self.folder = stage, stage_folder(folder, stage, test.stages)
         self.handover = Handover(stage, folder, replica=replica, run=run)
-        self.replica, self.on_step = replica, on_step
+        self.replica, self.draw, self.on_step = replica, draw, on_step
         self.is_replica = stage.spread is Spread.REPLICAS
         self.inputs: dict[str, InputDigest] = {}
 
@@ -70,10 +76,8 @@ class Training:
         """Train, save the trace, and return its facts."""
         started, compiled_before = time.perf_counter(), self.backend.compile_s()
         device = self.backend.device()
-        reset_process(self.case.seed)
-        self.backend.seed(
-            stream_seed(self.case.seed, "replica", self.replica.rank) if self.is_replica else self.case.seed
-        )
+        reset_process(self._seed(of_device=False))
+        self.backend.seed(self._seed(of_device=True))
         if self.graphs:
             self.graphs.start_job()
         with drawing(self.case.seed, "build"):
@@ -110,8 +114,16 @@ class Training:
             compile_s=self.backend.compile_s() - compiled_before,
             run_s=time.perf_counter() - started,
         )
+        if self.graphs:
+            self.graphs.save(self.folder / GRAPHS_FOLDER)
         write_facts(rank_folder(self.folder, self.replica.rank) if self.is_replica else self.folder, facts)
         return facts
+
+    def _seed(self, *, of_device: bool) -> int:
+        """Return what seeds the device's generator, or those of the host: each draw has its own, each device too."""
+        if self.is_replica and of_device:
+            return stream_seed(self.case.seed, "replica", self.replica.rank)
+        return stream_seed(self.case.seed, "draw", self.draw) if self.draw else self.case.seed
 
     def _way_to(self, method: str) -> Treatment:
         """Return the treatment that decides how to do `method`."""
@@ -149,6 +161,8 @@ class Training:
 
     def _train_step(self, step: int, carried: tuple[Tensor, ...], device: torch.device) -> tuple[Tensor, ...]:
         module = self.model.module
+        if self.graphs:
+            self.graphs.start_step()
 
         def sync() -> None:
             held = [*self.recorder.kept, *self.model.held(self.optimizer), *carried]
@@ -203,10 +217,15 @@ class Training:
             self.backend.sync()
 
     def _unproven(self, graph: GraphFacts) -> tuple[str, ...]:
-        reasons = [
-            treatment.why_unproven(graph, micro_batches=self.case.micro_batches)
-            for treatment in self.stage.treatments
-        ]
+        trained = Trained(
+            graph=graph,
+            model=self.model.module,
+            modules=self.model.modules,
+            optimizer=self.optimizer,
+            steps=self.stage.last - self.stage.first + 1,
+            micro_batches=self.case.micro_batches,
+        )
+        reasons = [treatment.why_unproven(trained) for treatment in self.stage.treatments]
         return tuple(reason for reason in reasons if reason)
 
 
@@ -225,4 +244,5 @@ def _settings(case: Case, optimizer: torch.optim.Optimizer) -> dict[str, str]:
         "seed": str(case.seed),
         "clip_norm": str(case.clip_norm),
     }
-    return settings | ({"replicas": str(case.replicas)} if case.replicas > 1 else {})
+    several = {name: getattr(case, name) for name in ("replicas", "draws")}
+    return settings | {name: str(number) for name, number in several.items() if number > 1}

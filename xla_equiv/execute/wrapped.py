@@ -43,6 +43,11 @@ class WrappedModel:
             name = treatment.parameter_name(name)
         return name
 
+    @property
+    def modules(self) -> dict[str, nn.Module]:
+        """Return the submodules by the names that they had before they were wrapped; of several, the innermost."""
+        return {self._name(f"{name}.").rstrip("."): module for name, module in self.module.named_modules()}
+
     def way_to(self, method: str) -> Treatment | None:
         """Return the treatment that decides how to do `method`, None where none does."""
         return overriding(self._treatments, method)

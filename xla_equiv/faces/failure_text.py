@@ -21,7 +21,7 @@ from xla_equiv.values.verdict import (
 CLAUSES = {
     Status.EXACT: "agrees in every bit",
     Status.WITHIN: "agrees within its tolerance",
-    Status.DRIFT: "is inside its tolerance, but outside the band of the golden's own reruns",
+    Status.DRIFT: "is inside its tolerance, but not as near as it was, or as it is declared to be",
     Status.UNVERIFIED: "was not run",
     Status.NOGOLDEN: "has no golden",
     Status.STALE: "has a golden that was recorded under other conditions",

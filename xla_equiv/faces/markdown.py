@@ -4,6 +4,8 @@ import re
 from collections.abc import Sequence
 
 from xla_equiv.faces.failure_text import failure_text
+from xla_equiv.faces.graph_table import HEADERS as GRAPH_HEADERS
+from xla_equiv.faces.graph_table import graph_rows
 from xla_equiv.faces.tables import HEADERS, closing_rows, failures
 from xla_equiv.faces.terminal import header, outcome, summary_lines
 from xla_equiv.faces.tolerance_report import markdown_table, tolerance_markdown
@@ -17,7 +19,7 @@ NOTICE_BYTES = 100
 
 
 def render_markdown(report: Report, *, budget_bytes: int = BUDGET_BYTES) -> str:
-    """Return `report` as Markdown of at most `budget_bytes` in UTF-8: failures, facts, table, tolerances.
+    """Return `report` as Markdown of at most `budget_bytes` in UTF-8: failures, facts, table, graphs, tolerances.
 
     What does not fit is counted where it would have stood; failures leave half of the room to the rest.
     The title is always there.
@@ -29,6 +31,10 @@ def render_markdown(report: Report, *, budget_bytes: int = BUDGET_BYTES) -> str:
     text += _section("Failures", failed, room=(budget_bytes - _size(text)) // 2)
     text += _section("Run", [facts], room=budget_bytes - _size(text) - 2 * NOTICE_BYTES)
     text += _section("Tests", table.split("\n"), room=budget_bytes - _size(text) - NOTICE_BYTES, heads=2)
+    graphs = graph_rows(report.verdicts)
+    if graphs:
+        compiled = markdown_table(GRAPH_HEADERS, graphs, code=(0, 1)).split("\n")
+        text += _section("Compiled graphs", compiled, room=budget_bytes - _size(text) - NOTICE_BYTES, heads=2)
     tolerances = tolerance_markdown(report).split("\n")
     return text + _section("Tolerances", tolerances, room=budget_bytes - _size(text), heads=2)
 

@@ -49,6 +49,7 @@ def header(report: Report) -> str:
 def summary_lines(report: Report) -> list[str]:
     """Return one labelled line for each thing that a reader of a green run should still know."""
     return [
+        *_labelled("drift", drift_lines(report.verdicts)),
         *_labelled("expected", _expected_failures(report.verdicts)),
         *_labelled("skipped", _skips(report.verdicts)),
         *_labelled("retried", _retries(report.verdicts)),
@@ -74,6 +75,20 @@ def _published(verdict: Verdict, comparison: Comparison) -> str:
         f"{verdict.test} {outcome} {source}: {comparison.compared} value{'s' * (comparison.compared != 1)}, "
         f"used {percent(comparison.margin)} of the tolerance{limit}"
     )
+
+
+def drift_lines(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return, for each test that agrees less closely than its suite declares, by how much, and how the graphs differ."""
+    return [
+        _drift(verdict, one) for verdict in verdicts if (one := verdict.equivalence) and one.status is Status.DRIFT
+    ]
+
+
+def _drift(verdict: Verdict, comparison: Comparison) -> str:
+    declared = comparison.declared.value if comparison.declared else "nothing"
+    where = f" at {comparison.worst_group.measurement.key}" if comparison.worst_group else ""
+    used = f"{verdict.test} is declared {declared}, and uses {percent(comparison.margin)} of its tolerance{where}"
+    return f"{used}; {comparison.graph or 'the graphs are the same'}"
 
 
 def _expected_failures(verdicts: Sequence[Verdict]) -> list[str]:

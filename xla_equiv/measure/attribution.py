@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from xla_equiv.measure.graphs import graph_difference
 from xla_equiv.measure.rank_attribution import rank_causes
 from xla_equiv.values.ranks import split_rank
-from xla_equiv.values.trace import Array, RunFacts, Trace
+from xla_equiv.values.trace import Array, Trace
 from xla_equiv.values.verdict import Comparison, ComparisonKind, Finding, Status
 
 UNEXPLAINED = 1e-2
@@ -31,8 +32,11 @@ def likely_causes(reference: Trace, candidate: Trace, comparison: Comparison, *,
     if ratio:
         causes.append(ratio)
     causes += provenance_differences(reference.facts.provenance, candidate.facts.provenance)
-    if _graphs_differ(reference.facts, candidate.facts, comparison.kind):
-        causes.append("the compiled graph changed since the golden was recorded")
+    difference = graph_difference(reference.facts.graph, candidate.facts.graph)
+    if difference and comparison.kind is ComparisonKind.EQUIVALENCE:
+        causes.append(f"graphs differ: {difference}")
+    elif difference:
+        causes.append(f"the compiled graph changed since the golden was recorded: {difference}")
     return tuple(causes)
 
 
@@ -45,12 +49,6 @@ def provenance_differences(reference: Mapping[str, str], candidate: Mapping[str,
         for name in EXPLAINING_PROVENANCE
         if name in reference and name in candidate and reference[name] != candidate[name]
     ]
-
-
-def _graphs_differ(reference: RunFacts, candidate: RunFacts, kind: ComparisonKind) -> bool:
-    if kind is ComparisonKind.EQUIVALENCE or not reference.graph.modules or not candidate.graph.modules:
-        return False
-    return reference.graph.fingerprints != candidate.graph.fingerprints
 
 
 def _ratio_cause(reference: Trace, candidate: Trace, bad: Sequence[Finding], micro_batches: int) -> str:

@@ -1,7 +1,9 @@
 """One trace held against another: every key of every step, nothing left out silently."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
+from xla_equiv.measure.distributions import measure_distribution
 from xla_equiv.measure.metrics import measure
 from xla_equiv.values.patterns import key_group, matches
 from xla_equiv.values.ranks import is_of_each_rank, split_rank
@@ -22,6 +24,7 @@ def compare_traces(
     select: Select = lambda entry: True,
     unobserved: Sequence[str] = (),
     known_findings: Sequence[Finding] = (),
+    in_distribution: bool = False,
 ) -> Comparison:
     """Return how `candidate` compares with `reference`.
 
@@ -34,6 +37,7 @@ def compare_traces(
         select: which entries are compared; applied to both traces.
         unobserved: patterns of keys that one side cannot record; left out, and listed in the result.
         known_findings: what was found before comparing, such as unequal inputs.
+        in_distribution: compare what the draws have in common, not draw by draw; `tolerances` then decide nothing.
     """
 
     def is_compared(entry: Entry) -> bool:
@@ -44,6 +48,7 @@ def compare_traces(
     _let_stand_for_ranks(references, candidates)
     _let_stand_for_ranks(candidates, references)
     findings = list(known_findings) + _missing(references, candidates)
+    values = sum(math.prod(entry.shape[1:]) for entry in references.values())
     measurements = []
     for place in sorted(references.keys() & candidates.keys(), key=_order(references)):
         entry, other = references[place], candidates[place]
@@ -51,6 +56,9 @@ def compare_traces(
             findings.append(_unlike(place[1], entry, other))
             continue
         one, two = reference.read(entry), candidate.read(other)
+        if in_distribution:
+            measurements.append(measure_distribution(one, two, key=place[1], step=entry.step, values=values))
+            continue
         tolerance = tolerances.resolve(place[1], entry.dtype, kind.value)
         measurements.append(measure(one, two, tolerance, key=place[1], step=entry.step))
     findings += [_outside(found) for found in measurements if not found.status.is_green]

@@ -43,6 +43,13 @@ def padding_findings(facts: RunFacts) -> list[Finding]:
     return [Finding(status=Status.BLIND, what=what)]
 
 
+def draw_findings(reference: Trace) -> list[Finding]:
+    """Return that no two draws of `reference` differ, so that it has no distribution to compare with."""
+    if any(np.ptp(reference.read(entry), axis=0).any() for entry in _of(reference, "loss")):
+        return []
+    return [Finding(status=Status.BLIND, what="the draws of the reference have equal losses: nothing random is drawn")]
+
+
 def _same_batches(reference: Trace) -> str:
     """Return which replicas train on the same batches: one's gradient could stand for the other's."""
     drawn: dict[int, list[tuple[str, str]]] = {}
@@ -73,4 +80,8 @@ def _of(trace: Trace, prefix: str) -> list[Entry]:
 
 def _has_moved(trace: Trace, entry: Entry) -> bool:
     initial = trace.facts.inputs.get(entry.key)
-    return initial is None or initial.sha256 != sha256(trace.read(entry))
+    if initial is None:
+        return True
+    array = trace.read(entry)
+    drawn = array if array.shape == initial.shape else array[0]  # of several draws, which began alike, the first
+    return initial.sha256 != sha256(drawn)

@@ -13,6 +13,7 @@ from xla_equiv.store.runs import file_name
 from xla_equiv.store.tensors import DamagedFile, read_tensors, write_tensors
 from xla_equiv.store.traces import FACTS
 from xla_equiv.values.errors import GoldenError
+from xla_equiv.values.graph import GraphFacts, ModuleFacts
 from xla_equiv.values.plan import Test
 from xla_equiv.values.steps import is_key_selected
 from xla_equiv.values.suite import label
@@ -122,8 +123,10 @@ def loss_texts(arrays: Mapping[tuple[int, str], Array]) -> list[str]:
 
 
 def _golden_facts(facts: RunFacts) -> RunFacts:
-    """Return the facts worth keeping in git."""
-    return dataclasses.replace(facts, inputs=golden_inputs(facts), compile_s=0.0, run_s=0.0)
+    """Return the facts worth keeping in git: of a module what tells it from another one, and its instructions."""
+    modules = [ModuleFacts(one.fingerprint, one.opcodes, one.trip_counts) for one in facts.graph.modules]
+    graph = GraphFacts(tuple(modules))
+    return dataclasses.replace(facts, inputs=golden_inputs(facts), graph=graph, compile_s=0.0, run_s=0.0)
 
 
 def _facts_of(manifest: Manifest) -> RunFacts:

@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from xla_equiv.store.traces import read_facts, step_file, write_facts
+from xla_equiv.values.graph import GraphFacts
 from xla_equiv.values.stages import Stage
-from xla_equiv.values.trace import GraphFacts, RunFacts
+from xla_equiv.values.trace import RunFacts
 
 
 def stage_folder(folder: Path, stage: Stage, stages: Sequence[Stage]) -> Path:

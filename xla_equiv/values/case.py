@@ -31,6 +31,8 @@ class Case:
         steps: optimizer steps to train.
         micro_batches: micro-batches accumulated in each step.
         replicas: data-parallel replicas; the loss of a step is the mean of theirs, its gradient the mean of theirs.
+        draws: trainings that one run repeats, each with other random numbers on the device, as for dropout;
+            parameters and batches stay the same. What is recorded gets them as its first dimension.
         join: (the batches of all replicas) -> one batch whose loss is the mean of theirs, for variants that
             train on one device; by default the tensors are concatenated along their first dimension.
         seed: seeds the initial parameters, the batches and dropout.
@@ -49,6 +51,7 @@ class Case:
     steps: int
     micro_batches: int
     replicas: int = 1
+    draws: int = 1
     join: Callable[[Sequence[tuple[Tensor, ...]]], tuple[Tensor, ...]] | None = None
     seed: int = 0
     clip_norm: float | None = None
@@ -60,7 +63,7 @@ class Case:
     def __post_init__(self) -> None:
         problems = [
             f"{name}: {getattr(self, name)!r} is not a whole number of at least 1"
-            for name in ("steps", "micro_batches", "replicas")
+            for name in ("steps", "micro_batches", "replicas", "draws")
             if not isinstance(getattr(self, name), int) or getattr(self, name) < 1
         ]
         problems += [
@@ -73,5 +76,7 @@ class Case:
             for name in ("build", "batch", "loss", "optimizer")
             if not callable(getattr(self, name))
         ]
+        if self.draws != 1 and self.replicas != 1:
+            problems.append("draws: a case of several replicas has one")
         if problems:
             raise SuiteError("a Case is impossible", problems=problems)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xla_equiv.values.case import Case
+from xla_equiv.values.equivalence import Equivalence
 from xla_equiv.values.stages import Stage, stages_of
 from xla_equiv.values.steps import Steps, is_key_selected
 from xla_equiv.values.suite import ExpectedFailure, PublishedValues, Skip, Suite, Variant, label, test_matches
@@ -74,6 +75,13 @@ class Test:
         """Return the known fault that this test shows, if any."""
         rules = self.named.suite.expected_failures
         return next((rule for rule in rules if test_matches(self.label, rule.test)), None)
+
+    @property
+    def equivalence(self) -> Equivalence:
+        """Return how closely it is expected to agree with its reference."""
+        rules = self.named.suite.equivalence
+        found = [rules[pattern] for pattern in rules if test_matches(self.label, pattern)]
+        return found[-1] if found else Equivalence.REASSOCIATION
 
     @property
     def skip(self) -> Skip | None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xla_equiv.values.case import Case
+from xla_equiv.values.equivalence import Equivalence
 from xla_equiv.values.errors import SuiteError
 from xla_equiv.values.patterns import matches
 from xla_equiv.values.spread import Spread
@@ -84,7 +85,7 @@ class ExpectedFailure:
         test: pattern of test labels, such as "carried_3.while[xla:cpu]".
         status: what the verdict must be.
         keys: pattern of the keys that may be wrong; all others must still agree.
-        raises: for CRASHED, the text that the exception must contain.
+        raises: for CRASHED, the text that the exception must contain; for UNPROVEN, that of the reason.
         why: the fault, and where it is reported.
     """
 
@@ -95,10 +96,10 @@ class ExpectedFailure:
     why: str
 
     def __post_init__(self) -> None:
-        if self.status is Status.CRASHED and not self.raises:
+        if self.status in (Status.CRASHED, Status.UNPROVEN) and not self.raises:
             raise SuiteError(
-                f"the ExpectedFailure of {self.test!r} accepts every crash",
-                next="raises='TypeError' names the exception that is expected",
+                f"the ExpectedFailure of {self.test!r} accepts every {self.status.value}",
+                next="raises='TypeError' names the exception, or the reason, that is expected",
             )
 
     def covers(self, key: str) -> bool:
@@ -153,6 +154,8 @@ class Suite:
         tolerance: key pattern -> Tolerance, for all cases.
         case_tolerance: case name -> (key pattern -> Tolerance), stronger than `tolerance`.
         test_tolerance: pattern of test labels -> (key pattern -> Tolerance), stronger than both.
+        equivalence: pattern of test labels -> how closely they are expected to agree with the reference;
+            the last pattern that matches counts, REASSOCIATION where none does.
         expected_failures: known faults of the systems under test.
         skips: tests that make no sense, with reasons.
         published: values published elsewhere that the tests must meet.
@@ -168,6 +171,7 @@ class Suite:
     tolerance: Mapping[str, Tolerance] = field(default_factory=dict)
     case_tolerance: Mapping[str, Mapping[str, Tolerance]] = field(default_factory=dict)
     test_tolerance: Mapping[str, Mapping[str, Tolerance]] = field(default_factory=dict)
+    equivalence: Mapping[str, Equivalence] = field(default_factory=dict)
     expected_failures: Sequence[ExpectedFailure] = ()
     skips: Sequence[Skip] = ()
     published: Sequence[PublishedValues] = ()
@@ -206,9 +210,18 @@ class Suite:
                 if not any(test_matches(one, rule.test) for one in labels)
             ]
         problems += [
-            f"test_tolerance: no test matches {pattern!r}"
-            for pattern in self.test_tolerance
+            f"{kind}: no test matches {pattern!r}"
+            for kind in ("test_tolerance", "equivalence")
+            for pattern in getattr(self, kind)
             if not any(test_matches(one, pattern) for one in labels)
+        ]
+        problems += [
+            f"equivalence [{pattern}]: {one} is compared in distribution, and its case has one draw"
+            for pattern, kind in self.equivalence.items()
+            if kind is Equivalence.DISTRIBUTIONAL
+            for name, case in self.cases.items()
+            for one in (label(name, variant) for variant in self.candidates)
+            if case.draws == 1 and test_matches(one, pattern)
         ]
         problems += self._stage_problems()
         if problems:
@@ -220,7 +233,9 @@ class Suite:
         for name, case in self.cases.items():
             for variant in (self.reference, *self.candidates):
                 try:
-                    stages_of(case, variant.spread, tuple(variant.treatments))
+                    stages = stages_of(case, variant.spread, tuple(variant.treatments))
+                    if case.draws > 1 and len(stages) > 1:
+                        problems.append(f"{label(name, variant)}: it has several stages, and its case several draws")
                 except SuiteError as error:
                     problems.append(f"{label(name, variant)}: {error.headline}")
         return problems

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from xla_equiv.values.graph import GraphFacts
 from xla_equiv.values.ranks import split_rank
 from xla_equiv.values.shards import HeldBy
 
@@ -34,37 +35,6 @@ class InputDigest:
     shape: tuple[int, ...]
     sha256: str
     moments: tuple[float, float, float]
-
-
-@dataclass(frozen=True)
-class ModuleFacts:
-    """One compiled XLA module, after optimisation.
-
-    Args:
-        fingerprint: SHA-256 of the module's text without names and metadata.
-        opcodes: how often each HLO opcode stands in it.
-        trip_counts: the known trip count of each `while`; 0 where it is not known.
-    """
-
-    fingerprint: str
-    opcodes: Mapping[str, int]
-    trip_counts: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class GraphFacts:
-    """The modules that executed the training steps; empty on a backend that does not compile."""
-
-    modules: tuple[ModuleFacts, ...] = ()
-
-    def count(self, opcode: str) -> int:
-        """Return how often `opcode` stands in all modules."""
-        return sum(module.opcodes.get(opcode, 0) for module in self.modules)
-
-    @property
-    def fingerprints(self) -> tuple[str, ...]:
-        """Return the modules' fingerprints in order of compilation."""
-        return tuple(module.fingerprint for module in self.modules)
 
 
 @dataclass(frozen=True, kw_only=True)

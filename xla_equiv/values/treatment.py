@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from xla_equiv.values.absence import Absence
     from xla_equiv.values.case import Case
+    from xla_equiv.values.graph import GraphFacts
     from xla_equiv.values.shards import Member
     from xla_equiv.values.stages import Stage
-    from xla_equiv.values.trace import GraphFacts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +55,27 @@ class StepOutputs:
     carried: tuple[Tensor, ...] = ()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Trained:
+    """What a finished training can be asked, to show that a treatment took effect.
+
+    Args:
+        graph: the compiled modules that executed its steps; empty where nothing is compiled.
+        model: as its treatments have prepared it.
+        modules: its submodules by the names that they had before the treatments wrapped them.
+        optimizer: that trained it.
+        steps: how many this process trained.
+        micro_batches: of each step.
+    """
+
+    graph: GraphFacts
+    model: nn.Module
+    modules: Mapping[str, nn.Module]
+    optimizer: Optimizer
+    steps: int
+    micro_batches: int
+
+
 class Treatment:
     """One named way to execute a training step. Subclass it in a file of its own; nothing else changes.
 
@@ -70,6 +91,14 @@ class Treatment:
 
     holds_shards_of_state: ClassVar[bool] = False
     """Whether `optimizer_state` has this replica's shards, of parameters that are whole: rows, padded at the end."""
+
+    @property
+    def has_own_process(self) -> bool:
+        """Return whether a variant with the treatment shares its process with no other.
+
+        One must that compiles while it traces, or changes what the process compiles.
+        """
+        return False
 
     @property
     def name(self) -> str:
@@ -142,8 +171,8 @@ class Treatment:
         """Return the optimizer's state: parameter -> slot -> value."""
         return optimizer.state
 
-    def why_unproven(self, graph: GraphFacts, *, micro_batches: int) -> str:
-        """Return why the compiled graphs do not show that the treatment took effect; '' when they do."""
+    def why_unproven(self, trained: Trained) -> str:
+        """Return why `trained` does not show that the treatment took effect; '' when it does."""
         return ""
 
 

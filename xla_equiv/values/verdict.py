@@ -5,6 +5,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from xla_equiv.values.equivalence import Equivalence
+from xla_equiv.values.graph import GraphFacts
+
 
 class Status(str, enum.Enum):
     """The outcome of a measurement, a comparison or a test. The order is the order of gravity."""
@@ -128,6 +131,8 @@ class Comparison:
         compared: how many (key, step) pairs were measured.
         unobserved: patterns of keys that a treatment cannot record, left out.
         likely: probable causes, from facts only.
+        graph: how the compiled graphs of the two sides differ; '' when they do not, or one has none.
+        declared: how closely the suite expects the two sides of an equivalence to agree.
     """
 
     kind: ComparisonKind
@@ -138,6 +143,8 @@ class Comparison:
     compared: int = 0
     unobserved: tuple[str, ...] = ()
     likely: tuple[str, ...] = ()
+    graph: str = ""
+    declared: Equivalence | None = None
 
     @property
     def margin(self) -> float:
@@ -187,6 +194,7 @@ class Verdict:
         accepted_margin: share of its tolerance that the equivalence comparison used when the golden was
             accepted; NaN when there is no golden, and for a reference.
         compile_s, run_s: seconds, as in RunFacts.
+        graph: the compiled modules that executed its steps.
     """
 
     test: str
@@ -204,6 +212,7 @@ class Verdict:
     accepted_margin: float = math.nan
     compile_s: float = 0.0
     run_s: float = 0.0
+    graph: GraphFacts = field(default_factory=GraphFacts)
 
     @property
     def is_green(self) -> bool:

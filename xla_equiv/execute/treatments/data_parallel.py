@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from xla_equiv.execute.replicas import current_replica
+from xla_equiv.values.graph import GraphFacts
 from xla_equiv.values.spread import Spread
-from xla_equiv.values.trace import GraphFacts
-from xla_equiv.values.treatment import Treatment
+from xla_equiv.values.treatment import Trained, Treatment
 
 if TYPE_CHECKING:
     from torch import nn
@@ -46,15 +46,18 @@ class DataParallel(Treatment):
                     parameter.grad = parameter.grad.clone()
         xm.reduce_gradients(optimizer)
 
-    def why_unproven(self, graph: GraphFacts, *, micro_batches: int) -> str:
-        return without_collective(self, graph, "all-reduce") if self.copy_first else ""
+    def why_unproven(self, trained: Trained) -> str:
+        return without_collective(self, trained.graph, "all-reduce") if self.copy_first else ""
 
 
 def without_collective(treatment: Treatment, graph: GraphFacts, *opcodes: str) -> str:
-    """Return that the graphs of several replicas lack one of `opcodes`; '' when none is lacking."""
-    lacking = [opcode for opcode in opcodes if not graph.count(opcode)]
-    if current_replica().ranks == 1:
+    """Return that the graphs of several replicas lack one of `opcodes` that joins them all; '' when none is lacking."""
+    ranks = current_replica().ranks
+    if ranks == 1:
         return f"{treatment.name}: there is one replica, and nothing is exchanged"
+    found = graph.total("collectives")
+    lacking = [opcode for opcode in opcodes if not found[f"{opcode} of {ranks}"] and not found[f"{opcode} of all"]]
     if not lacking:
         return ""
-    return f"{treatment.name}: the optimised graphs have no {' and no '.join(lacking)}"
+    others = f", but {', '.join(found)}" if found else ""
+    return f"{treatment.name}: the optimised graphs have no {' and no '.join(lacking)} of {ranks} devices{others}"

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from xla_equiv.execute.replicas import current_replica
 from xla_equiv.execute.treatments.data_parallel import without_collective
 from xla_equiv.values.spread import Spread
-from xla_equiv.values.trace import GraphFacts
-from xla_equiv.values.treatment import Treatment
+from xla_equiv.values.treatment import Trained, Treatment
 
 if TYPE_CHECKING:
     from torch import nn
@@ -59,6 +58,6 @@ class DDP(Treatment):
     def parameter_name(self, name: str) -> str:
         return name.removeprefix("module.")
 
-    def why_unproven(self, graph: GraphFacts, *, micro_batches: int) -> str:
-        is_seen = graph.modules and not self.find_unused_parameters
-        return without_collective(self, graph, "all-reduce") if is_seen else ""
+    def why_unproven(self, trained: Trained) -> str:
+        is_seen = trained.graph.modules and not self.find_unused_parameters
+        return without_collective(self, trained.graph, "all-reduce") if is_seen else ""

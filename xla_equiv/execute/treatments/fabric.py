@@ -14,8 +14,7 @@ from xla_equiv.execute.treatments.looped import LoopedAccumulation
 from xla_equiv.values.absence import Absence
 from xla_equiv.values.shards import Member
 from xla_equiv.values.spread import Spread
-from xla_equiv.values.trace import GraphFacts
-from xla_equiv.values.treatment import StepInputs, StepOutputs
+from xla_equiv.values.treatment import StepInputs, StepOutputs, Trained
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -115,5 +114,5 @@ class FabricFSDP(LoopedAccumulation):
     def shards(self, model: nn.Module) -> Mapping[str, tuple[Member, ...]]:
         return fsdp_shards(model)
 
-    def why_unproven(self, graph: GraphFacts, *, micro_batches: int) -> str:
-        return without_collective(self, graph, "all-gather", "reduce-scatter")
+    def why_unproven(self, trained: Trained) -> str:
+        return without_collective(self, trained.graph, "all-gather", "reduce-scatter")

@@ -10,8 +10,7 @@ from xla_equiv.execute.treatments.data_parallel import without_collective
 from xla_equiv.execute.treatments.fsdp_layout import fsdp_shards, name_before_fsdp
 from xla_equiv.values.shards import Member
 from xla_equiv.values.spread import Spread
-from xla_equiv.values.trace import GraphFacts
-from xla_equiv.values.treatment import Treatment
+from xla_equiv.values.treatment import Trained, Treatment
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -89,5 +88,5 @@ class XlaFSDP(Treatment):
     def shards(self, model: nn.Module) -> Mapping[str, tuple[Member, ...]]:
         return fsdp_shards(model)
 
-    def why_unproven(self, graph: GraphFacts, *, micro_batches: int) -> str:
-        return without_collective(self, graph, "all-gather", "reduce-scatter")
+    def why_unproven(self, trained: Trained) -> str:
+        return without_collective(self, trained.graph, "all-gather", "reduce-scatter")

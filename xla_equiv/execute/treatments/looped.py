@@ -19,11 +19,13 @@ class LoopedAccumulation(Treatment):
     Args:
         sync_each_micro_batch: on a lazy backend, execute after every micro-batch rather than once a
             step. Bounds memory; the graph holds one micro-batch.
+        sync_before_backward: on a lazy backend, execute between the forward and the backward pass.
         no_sync: let the replicas' gradients be reduced with the last micro-batch only, by the model's own
             `no_sync` (DistributedDataParallel, XlaFullyShardedDataParallel).
     """
 
     sync_each_micro_batch: bool = False
+    sync_before_backward: bool = False
     no_sync: bool = False
 
     def accumulate(self, model: nn.Module, inputs: StepInputs) -> StepOutputs:
@@ -37,6 +39,8 @@ class LoopedAccumulation(Treatment):
                 loss, *updated = result if isinstance(result, tuple) else (result,)
                 carried = tuple(updated)
                 share = loss / len(inputs.batches)
+                if self.sync_before_backward:
+                    inputs.sync()
                 self.backward(model, share)
             micro_losses.append(loss.detach())
             total = share.detach() if total is None else total + share.detach()

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from xla_equiv.values.spread import Spread
-from xla_equiv.values.trace import GraphFacts
-from xla_equiv.values.treatment import Treatment
+from xla_equiv.values.treatment import Trained, Treatment
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -34,8 +33,8 @@ class SpmdDataParallel(Treatment):
                 xs.mark_sharding(tensor, _mesh(self.axis), (self.axis, *[None] * (tensor.ndim - 1)))
         return batch
 
-    def why_unproven(self, graph: GraphFacts, *, micro_batches: int) -> str:
-        lacking = [opcode for opcode in self.collectives if not graph.count(opcode)]
+    def why_unproven(self, trained: Trained) -> str:
+        lacking = [opcode for opcode in self.collectives if not trained.graph.count(opcode)]
         return f"{self.name}: the optimised graphs have no {' and no '.join(lacking)}" if lacking else ""
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from xla_equiv.values.trace import GraphFacts
-from xla_equiv.values.treatment import StepInputs, StepOutputs, Treatment
+from xla_equiv.values.treatment import StepInputs, StepOutputs, Trained, Treatment
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -40,11 +39,11 @@ class WhileAccumulation(Treatment):
             raise RuntimeError(f"torch_xla returned nothing for carried tensors {lost}: they do not depend on their input")
         return StepOutputs(loss=loss.detach(), carried=tuple(carried))
 
-    def why_unproven(self, graph: GraphFacts, *, micro_batches: int) -> str:
-        if micro_batches == 1:
+    def why_unproven(self, trained: Trained) -> str:
+        if trained.micro_batches == 1:
             return f"{self.name}: XLA removes a loop of one iteration; accumulate two micro-batches or more"
-        trip_counts = [count for module in graph.modules for count in module.trip_counts]
-        if micro_batches in trip_counts:
+        trip_counts = trained.graph.trip_counts
+        if trained.micro_batches in trip_counts:
             return ""
         found = f"while loops of {trip_counts} iterations" if trip_counts else "no while loop"
-        return f"{self.name}: the optimised graphs have {found}, not one of {micro_batches}"
+        return f"{self.name}: the optimised graphs have {found}, not one of {trained.micro_batches}"

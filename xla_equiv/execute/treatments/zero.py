@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from xla_equiv.execute.treatments.data_parallel import without_collective
 from xla_equiv.values.spread import Spread
-from xla_equiv.values.trace import GraphFacts
-from xla_equiv.values.treatment import Treatment
+from xla_equiv.values.treatment import Trained, Treatment
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -53,5 +52,5 @@ class ZeroRedundancy(Treatment):
         state = optimizer.base_optimizer.state  # type: ignore[attr-defined]
         return {parameter: state.get(shard, {}) for parameter, shard in zip(whole, shards, strict=True)}
 
-    def why_unproven(self, graph: GraphFacts, *, micro_batches: int) -> str:
-        return without_collective(self, graph, "all-gather", "reduce-scatter")
+    def why_unproven(self, trained: Trained) -> str:
+        return without_collective(self, trained.graph, "all-gather", "reduce-scatter")

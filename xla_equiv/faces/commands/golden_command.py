@@ -68,17 +68,19 @@ def _proposals(
 ) -> list[Acceptance]:
     satisfies = compile_expression(expression) if expression else lambda name: True
     tests = {test.id: test for test in _all_tests(suites_folder)}
-    verdicts = {v.test: v for v in report.verdicts if satisfies(v.test) and (expression or _can_have_golden(tests, v))}
+    chosen = [verdict for verdict in report.verdicts if satisfies(verdict.test)]
+    verdicts = {verdict.test: verdict for verdict in chosen if _can_have_golden(tests, verdict)}
     gone = [f"{name} is in the report, but in no suite" for name in verdicts if name not in tests]
     if gone or not verdicts:
-        raise SelectionError("nothing to accept", problems=gone or [f"no test of the run satisfies {expression!r}"])
+        without = [f"{verdict.test} is a known fault, or was not run: it has no golden" for verdict in chosen]
+        raise SelectionError("nothing to accept", problems=gone or without or [f"no test of the run satisfies {expression!r}"])
     repeat = report.options.get("--repeat", "1")
     reruns = int(repeat) if repeat.isdigit() else 1
     return [_proposal(folder, tests[name], verdict, golden_folder, reruns) for name, verdict in verdicts.items()]
 
 
 def _can_have_golden(tests: dict[str, Test], verdict: Verdict) -> bool:
-    """Return whether a verdict takes part when all are accepted: known failures and absent backends do not."""
+    """Return whether the test of `verdict` may have a golden: known failures and absent backends have none."""
     test = tests.get(verdict.test)
     return not verdict.is_skip and (test is None or test.expected_failure is None)
 

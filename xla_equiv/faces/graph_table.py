@@ -1,0 +1,67 @@
+"""What was compiled for each test: the facts that prove its treatments, or show that the compiler undid them."""
+
+from collections.abc import Mapping, Sequence
+
+from xla_equiv.values.graph import GraphFacts
+from xla_equiv.values.verdict import Verdict
+
+HEADERS = (
+    "suite",
+    "variant[backend]",
+    "modules",
+    "matrix products traced",
+    "optimised",
+    "recomputed",
+    "barriers traced",
+    "kept",
+    "loops",
+    "collectives",
+    "largest module",
+)
+BARRIER = "opt-barrier"
+KIB = 1024
+
+
+def graph_rows(verdicts: Sequence[Verdict]) -> list[tuple[str, ...]]:
+    """Return one row, under HEADERS, for each of `verdicts` whose steps were compiled."""
+    return [_row(verdict) for verdict in verdicts if verdict.graph.modules]
+
+
+def proof(graph: GraphFacts) -> str:
+    """Return in one line what the modules of `graph` show of the treatments."""
+    traced, kept = graph.total("traced_dots"), graph.total("dots")
+    parts = [f"{_counts(traced)} matrix products" + (f", {_counts(kept)} when optimised" if traced != kept else "")]
+    again = sum(_products(graph).values())
+    parts += [f"{again} of them computed again"] if again else []
+    barriers = graph.total("traced")[BARRIER]
+    parts += [f"{barriers} barriers, {graph.count(BARRIER)} kept"] if barriers else []
+    parts += [f"loops of {', '.join(map(str, dict.fromkeys(graph.trip_counts)))}"] if graph.trip_counts else []
+    parts += [_counts(graph.total("collectives"))] if graph.total("collectives") else []
+    parts += [f"{len(graph.modules)} module{'s' * (len(graph.modules) != 1)}"]
+    return "; ".join(parts) if graph.modules else "-"
+
+
+def _row(verdict: Verdict) -> tuple[str, ...]:
+    suite, _, variant = verdict.test.partition("::")
+    graph = verdict.graph
+    return (
+        suite,
+        variant,
+        str(len(graph.modules)),
+        _counts(graph.total("traced_dots")),
+        _counts(graph.total("dots")),
+        _counts(_products(graph)),
+        str(graph.total("traced")[BARRIER] or "-"),
+        str(graph.count(BARRIER) or "-"),
+        ", ".join(f"{count or '?'} iterations" for count in dict.fromkeys(graph.trip_counts)) or "-",
+        _counts(graph.total("collectives")),
+        f"{graph.size_bytes / KIB:.1f} KiB" if graph.size_bytes else "-",
+    )
+
+
+def _products(graph: GraphFacts) -> Mapping[str, int]:
+    return {opcode: count for opcode, count in graph.total("recomputed").items() if opcode in ("dot", "convolution")}
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in sorted(counts.items())) or "-"

@@ -1,0 +1,91 @@
+"""Whether the values of two runs have the same distribution over their draws."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xla_equiv.measure.metrics import same_bits
+from xla_equiv.values.trace import Array
+from xla_equiv.values.verdict import Measurement, Status
+
+FAMILY_ALPHA = 1e-6
+"""Probability that a comparison of two equal distributions finds any difference, in all its values together."""
+
+TESTS = 2
+"""Tests of each value: of its mean, and of its spread."""
+
+
+def measure_distribution(reference: Array, candidate: Array, *, key: str, step: int, values: int) -> Measurement:
+    """Return how far the distributions of one key are apart.
+
+    For each element, Welch's t-test of the means over the draws, and of the mean absolute deviations from the
+    median (Brown and Forsythe). Each is taken two-sided at FAMILY_ALPHA / (2 values). The margin is the largest
+    |difference| / (critical value * standard error); 1.0 is exactly at the limit.
+
+    Args:
+        reference: shape (draws, ...), of the trusted side.
+        candidate: the same of the other side, of the same dtype and shape.
+        key: copied into the result.
+        step: copied into the result.
+        values: elements that the whole comparison looks at, each of which may be found different by chance.
+
+    Returns:
+        A Measurement of the element and the test that is nearest to its limit: values are means, `atol` is the limit.
+
+    Source:
+        B. L. Welch, Biometrika 34 (1947); M. B. Brown and A. B. Forsythe, J. Am. Stat. Assoc. 69 (1974).
+    """
+    common: dict[str, Any] = {
+        "key": key,
+        "step": step,
+        "dtype": reference.dtype.name,
+        "shape": tuple(reference.shape[1:]),
+        "size": int(reference[0].size),
+        "decided_by": f"Welch's t-test, {len(reference)} draws",
+        "why": f"family-wise error {FAMILY_ALPHA:g} over {TESTS} tests of {values} values",
+    }
+    r, c = (np.reshape(side, (len(side), -1)).astype(np.float64) for side in (reference, candidate))
+    finite = np.isfinite(r).all(0) & np.isfinite(c).all(0)
+    if not finite.all():
+        bad = int(np.count_nonzero(~finite))
+        common |= {"margin": math.inf, "min_rtol": math.inf, "min_atol": math.inf}
+        return Measurement(status=Status.NONFINITE, nonfinite=bad, outside=bad, **common)
+    alpha = FAMILY_ALPHA / (TESTS * max(values, 1))
+    found = [_welch(r, c, alpha), _welch(_deviations(r), _deviations(c), alpha)]
+    margins = np.stack([margin for margin, _, _, _ in found])
+    outside = int(np.count_nonzero((margins > 1).any(0)))
+    test, position = (int(i) for i in np.unravel_index(int(margins.argmax()), margins.shape))
+    margin, means, others, limits = (float(part[position]) for part in found[test])
+    status = Status.OUTSIDE if outside else Status.EXACT if same_bits(reference, candidate) else Status.WITHIN
+    return Measurement(
+        status=status,
+        max_abs=float(np.abs(found[0][2] - found[0][1]).max(initial=0.0)),
+        margin=margin,
+        min_rtol=math.inf if outside else 0.0,
+        min_atol=math.inf if outside else 0.0,
+        outside=outside,
+        index=tuple(int(i) for i in np.unravel_index(position, reference.shape[1:])) if reference.ndim > 1 else (),
+        candidate_value=others,
+        reference_value=means,
+        atol=limits,
+        **common,
+    )
+
+
+def _deviations(draws: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.abs(draws - np.median(draws, axis=0))
+
+
+def _welch(r: NDArray[np.float64], c: NDArray[np.float64], alpha: float) -> tuple[NDArray[np.float64], ...]:
+    """Return, for each element: margin, mean of `r`, mean of `c`, limit of their difference."""
+    from scipy import stats  # type: ignore[import-untyped]  # here, for comparing without draws must not wait for it
+
+    one, two = r.mean(0), c.mean(0)
+    v, w = r.var(0, ddof=1) / len(r), c.var(0, ddof=1) / len(c)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        freedom = (v + w) ** 2 / (v**2 / (len(r) - 1) + w**2 / (len(c) - 1))
+        limit = np.where(v + w > 0, stats.t.isf(alpha / 2, freedom) * np.sqrt(v + w), 0.0)
+        margin = np.where(one != two, np.abs(two - one) / limit, 0.0)
+    return margin, one, two, limit
