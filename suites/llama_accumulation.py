@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from suites.models import Llama, TokenBatches, causal_loss
-from xla_equiv import Case, Suite, Tolerance, Variant
+from xla_equiv import ALL_STEPS, LAST_STEP, Case, Suite, Tolerance, Variant
 from xla_equiv.treatments import LoopedAccumulation, WhileAccumulation
 
 MICRO_BATCHES = 4
@@ -51,6 +51,8 @@ SUITE = Suite(
         Variant("loop", backend="xla:tpu", treatments=[LoopedAccumulation()]),
         Variant("while", backend="xla:tpu", treatments=[WhileAccumulation()]),
     ],
+    golden={"*": (), "loss": ALL_STEPS, "grad_norm": ALL_STEPS, "grad/*": (1,), "param/*": (LAST_STEP,)},
+    case_golden={"four_layers": {"param/*": ()}},
     tolerance={
         "loss*": Tolerance(rtol=2e-6, atol=0.0, why=f"at most 12 % used {SEEN}"),
         "grad_norm": Tolerance(rtol=4e-6, atol=0.0, why=f"at most 14 % used {SEEN}"),

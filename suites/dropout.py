@@ -1,0 +1,39 @@
+"""Dropout in distribution: ways to train that draw other masks must give values of the same mean and spread.
+
+Each way trains 48 times from the same parameters on the same batches, with other random numbers. Each loss,
+gradient and parameter is then compared by Welch's t-test of its mean, and of its spread.
+
+Catches: a mask that is drawn once and used by all iterations of a loop, or by all trainings, a probability that
+is not the one asked for, values that are kept and not scaled up.
+"""
+
+from dataclasses import replace
+
+from torch import nn
+
+from suites.models.alike_layers import blocks_case
+from xla_equiv import ALL_STEPS, Equivalence, Suite, Variant
+from xla_equiv.treatments import Checkpointing, LoopedAccumulation, Treatment, WhileAccumulation
+
+KEEP_BARRIERS = {"XLA_FLAGS": "--xla_disable_hlo_passes=cse_barrier_expander"}
+LOOP, WHILE = LoopedAccumulation(), WhileAccumulation()
+EACH = Checkpointing(modules=("layers.*",))
+
+
+def variant(name: str, *treatments: Treatment, backend: str = "xla:cpu") -> Variant:
+    """Return a way to train; barriers are kept, so that a checkpoint computes again."""
+    return Variant(name, backend=backend, treatments=treatments, env=KEEP_BARRIERS if backend == "xla:cpu" else {})
+
+
+SUITE = Suite(
+    case=replace(blocks_case(seed=23, last=lambda: nn.Dropout(0.25)), steps=2, draws=48),
+    reference=variant("loop", LOOP),
+    candidates=[
+        variant("loop", LOOP, backend="cpu"),
+        variant("while", WHILE),
+        variant("each", EACH, LOOP),
+        variant("while_each", EACH, WHILE),
+    ],
+    equivalence={"*": Equivalence.DISTRIBUTIONAL},
+    golden={"*": (), "loss": ALL_STEPS, "grad_norm": ALL_STEPS},
+)
