@@ -11,14 +11,32 @@ from xla_equiv.store.report import Report, read_report
 
 SUITES = Path(__file__).parent / "suites"
 
-collect_ignore = ["suites", "replica_suites"]
+collect_ignore = ["suites", "replica_suites", "treatment_suites"]
 
 
-def xla_equiv(*arguments: str | Path) -> int:
+def xla_equiv(*arguments: str | Path, suites: Path = SUITES) -> int:
     """Return the exit code of `xla-equiv` with `arguments`."""
-    command = [sys.executable, "-m", "xla_equiv", *map(str, arguments), "--suites", str(SUITES)]
+    command = [sys.executable, "-m", "xla_equiv", *map(str, arguments), "--suites", str(suites)]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False).returncode
+
+
+def report_of(suites: Path, out: Path) -> Report:
+    """Return the report of a run of all suites in the folder `suites`, without goldens, into `out`."""
+    xla_equiv("run", "--out", out / "run", "--golden", out / "golden", suites=suites)
+    return read_report(out / "run" / "report.json")
+
+
+@pytest.fixture(scope="session")
+def broken_replicas(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """Return the report of a run of the suite of replicas that are broken."""
+    return report_of(SUITES.with_name("replica_suites"), tmp_path_factory.mktemp("replicas"))
+
+
+@pytest.fixture(scope="session")
+def broken_treatments(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """Return the report of a run of the suites of treatments that are broken."""
+    return report_of(SUITES.with_name("treatment_suites"), tmp_path_factory.mktemp("treatments"))
 
 
 @pytest.fixture(scope="session")

@@ -1,18 +1,12 @@
 """Ten ways to break several replicas must be caught, with the rank and the parameter."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
-from xla_equiv.store.report import Report, read_report
+from xla_equiv.store.report import Report
 from xla_equiv.values.verdict import ComparisonKind, Status, Verdict
-
-SUITES = Path(__file__).parent / "replica_suites"
 
 
 @dataclass(frozen=True)
@@ -40,34 +34,25 @@ CAUGHT: Mapping[str, Caught] = {
 }
 
 
-@pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    out = tmp_path_factory.mktemp("replicas")
-    command = [sys.executable, "-m", "xla_equiv", "run", "--suites", str(SUITES), "--out", str(out / "run")]
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    subprocess.run([*command, "--golden", str(out / "golden")], env=environment, stdout=subprocess.DEVNULL, check=False)
-    return read_report(out / "run" / "report.json")
-
-
 def verdict_of(report: Report, name: str) -> Verdict:
     return next(one for one in report.verdicts if one.test == f"broken_replicas::{name}[xla:cpu]")
 
 
 @pytest.mark.parametrize("name", CAUGHT)
-def test_a_broken_replica_is_caught_with_rank_and_parameter(report: Report, name: str) -> None:
-    verdict, wanted = verdict_of(report, name), CAUGHT[name]
+def test_a_broken_replica_is_caught_with_rank_and_parameter(broken_replicas: Report, name: str) -> None:
+    verdict, wanted = verdict_of(broken_replicas, name), CAUGHT[name]
     assert verdict.status is Status.OUTSIDE, verdict.what
     comparison = next(one for one in verdict.comparisons if one.kind is ComparisonKind.EQUIVALENCE)
     assert (comparison.findings[0].key, comparison.findings[0].step) == (wanted.key, wanted.step)
     assert wanted.likely in "; ".join(comparison.likely)
 
 
-def test_replicas_that_are_not_broken_agree(report: Report) -> None:
-    verdict = verdict_of(report, "healthy_fsdp")
+def test_replicas_that_are_not_broken_agree(broken_replicas: Report) -> None:
+    verdict = verdict_of(broken_replicas, "healthy_fsdp")
     comparison = next(one for one in verdict.comparisons if one.kind is ComparisonKind.EQUIVALENCE)
     assert comparison.status.is_green
 
 
-def test_every_candidate_stands_in_the_table(report: Report) -> None:
-    candidates = {one.test.partition("::")[2].partition("[")[0] for one in report.verdicts if one.comparisons}
+def test_every_candidate_stands_in_the_table(broken_replicas: Report) -> None:
+    candidates = {one.test.partition("::")[2].partition("[")[0] for one in broken_replicas.verdicts if one.comparisons}
     assert candidates == {*CAUGHT, "healthy_fsdp", "data_parallel"}
