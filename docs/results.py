@@ -51,7 +51,7 @@ def render(report: Report, wanted: Sequence[str] = ()) -> str:
     text = INTRODUCTION.format(suites=named, command=COMMAND.format(suites=named), versions=versions)
     by_test = {verdict.test: verdict for verdict in report.verdicts}
     for suite in suites:
-        rows = [_row(one, by_test) for one in report.verdicts if one.test.startswith(f"{suite}::") and not one.is_skip]
+        rows = [_row(one, by_test) for one in report.verdicts if one.test.startswith(f"{suite}::")]
         text += f"\n## {suite}\n\n{markdown_table(HEADERS, [row for row in rows if row], code=(0,))}\n"
     return text
 
@@ -59,12 +59,12 @@ def render(report: Report, wanted: Sequence[str] = ()) -> str:
 def _row(verdict: Verdict, by_test: Mapping[str, Verdict]) -> Sequence[str]:
     suite, _, label = verdict.test.partition("::")
     comparison = verdict.equivalence
-    if comparison is None and not verdict.why_expected:
+    if comparison is None and not (verdict.why_expected or verdict.what):
         return ()  # a reference
     reference = by_test.get(f"{suite}::{comparison.against}") if comparison else None
     declared = comparison.declared.value if comparison and comparison.declared else "-"
     used = percent(comparison.margin) if comparison and comparison.groups else "-"
-    because = verdict.why_expected or (comparison.graph if comparison else "")
+    because = verdict.why_expected or (comparison.graph if comparison else verdict.what)
     return (label, declared, status_text(verdict), used, proof(verdict.graph), _size(verdict, reference), because)
 
 

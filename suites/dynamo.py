@@ -9,6 +9,7 @@ from dataclasses import replace
 from suites.models.alike_layers import blocks_case, decoder_case
 from xla_equiv import ALL_STEPS, Equivalence, ExpectedFailure, Status, Suite, Tolerance, Variant
 from xla_equiv.treatments import (
+    AssumePure,
     CompiledStep,
     DynamoForward,
     DynamoStep,
@@ -25,7 +26,7 @@ def variant(name: str, *treatments: Treatment) -> Variant:
     return Variant(name, backend="xla:cpu", treatments=treatments)
 
 
-SEEN = "by eager mode; the others are bit-equal"
+SEEN = "by eager mode and JAX; the others are bit-equal"
 LOOP = LoopedAccumulation()
 
 SUITE = Suite(
@@ -36,6 +37,7 @@ SUITE = Suite(
         variant("step", DynamoStep()),
         variant("forward_while", DynamoForward(), WhileAccumulation()),
         variant("compiled", CompiledStep()),
+        variant("pure", AssumePure(), LOOP),
         variant("eager", EagerMode(), LOOP),
         variant("sync_free", SyncFreeOptimizer(), LOOP),
     ],
@@ -48,14 +50,20 @@ SUITE = Suite(
         "optim/*/momentum_buffer": Tolerance(rtol=5e-5, atol=1.5e-7, why=f"at most 5 % used {SEEN}"),
         "param/*": Tolerance(rtol=1e-5, atol=2e-6, why=f"at most 11 % used {SEEN}"),
     },
-    equivalence={"*": Equivalence.BITWISE, "*.eager*": Equivalence.REASSOCIATION},
+    equivalence={"*": Equivalence.BITWISE, "*.eager*": Equivalence.REASSOCIATION, "*.pure*": Equivalence.REASSOCIATION},
     expected_failures=[
         ExpectedFailure(
             test="*.forward_while*",
             status=Status.OUTSIDE,
             why="torch_xla 2.9.0: dynamo executes its graph while the body of the While is traced, and the loop keeps"
             " the values of one micro-batch as constants",
-        )
+        ),
+        ExpectedFailure(
+            test="llama.pure*",
+            status=Status.CRASHED,
+            raises="Error while lowering",
+            why="torch_xla 2.9.0: JAX traces int64 tokens as int32, and the call is then given int64",
+        ),
     ],
     golden={"*": (), "loss": ALL_STEPS, "grad_norm": ALL_STEPS},
 )

@@ -34,7 +34,7 @@ def test_the_document_has_every_candidate_of_its_suites() -> None:
         wanted = {
             test.label
             for test in expand([named])
-            if not (test.is_reference or test.skip or test.case.full or "tpu" in test.variant.backend)
+            if not (test.is_reference or test.skip or test.case.full)
         }
         assert set(re.findall(r"^\| `([^`]+)`", section, re.MULTILINE)) == wanted
 
@@ -43,7 +43,7 @@ def test_no_verdict_of_the_document_is_red() -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
     verdicts = re.findall(r"^\| `[^`]+` *\|[^|]*\| . (\w+)( \(expected\))?", text, re.MULTILINE)
     assert verdicts
-    assert {status for status, expected in verdicts if not expected} <= {"EXACT", "WITHIN", "DRIFT"}
+    assert {status for status, expected in verdicts if not expected} <= {"EXACT", "WITHIN", "DRIFT", "UNVERIFIED"}
 
 
 def test_a_row_says_what_was_declared_what_came_of_it_and_why() -> None:

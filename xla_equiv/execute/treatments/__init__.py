@@ -14,6 +14,7 @@ from xla_equiv.execute.treatments.looped import LoopedAccumulation as LoopedAccu
 from xla_equiv.execute.treatments.mixed_precision import Autocast as Autocast
 from xla_equiv.execute.treatments.mixed_precision import CastTo as CastTo
 from xla_equiv.execute.treatments.mixed_precision import MatmulPrecision as MatmulPrecision
+from xla_equiv.execute.treatments.pure import AssumePure as AssumePure
 from xla_equiv.execute.treatments.resumed import Resumed as Resumed
 from xla_equiv.execute.treatments.scan import ScanLayers as ScanLayers
 from xla_equiv.execute.treatments.spmd import SpmdDataParallel as SpmdDataParallel
