@@ -3,8 +3,8 @@
 Each way trains 48 times from the same parameters on the same batches, with other random numbers. Each loss,
 gradient and parameter is then compared by Welch's t-test of its mean, and of its spread.
 
-Catches: a mask that is drawn once and used by all iterations of a loop, or by all trainings, a probability that
-is not the one asked for, values that are kept and not scaled up.
+Catches: a mask that is the same in all trainings, a probability that is far from the one asked for, values that
+are kept and not scaled up. That each iteration of a loop draws its own mask is shown by state_accumulation.
 """
 
 from dataclasses import replace

@@ -99,7 +99,25 @@ def test_a_module_that_never_ran_is_unproven() -> None:
 def test_a_module_without_a_backward_pass_is_unproven() -> None:
     model = LAYERS.prepare_model(net())
     model(torch.ones(4, 3))
-    assert "layers.0 was not run again" in LAYERS.why_unproven(trained(model))
+    assert "layers.0 was run again in the backward pass 0 of 1 times" in LAYERS.why_unproven(trained(model))
+
+
+def test_a_module_that_runs_twice_before_the_backward_pass_is_unproven() -> None:
+    class Twice(Checkpointing):
+        def _function(self) -> Any:
+            return lambda function, *arguments: (function(*arguments), function(*arguments))[1]
+
+    treatment = Twice(modules=("layers.*",))
+    model = treatment.prepare_model(net())
+    gradients(model)
+    assert "layers.0 was run again in the backward pass 0 of 1 times" in treatment.why_unproven(trained(model))
+
+
+def test_a_module_that_is_recomputed_once_of_two_times_is_unproven() -> None:
+    model = LAYERS.prepare_model(net())
+    gradients(model)
+    model(torch.ones(4, 3))
+    assert "1 of 2 times" in LAYERS.why_unproven(trained(model))
 
 
 MERGED: dict[str, Any] = {"opcodes": {"dot": 3}, "dots": {"f32": 3}}
@@ -109,14 +127,34 @@ MERGED: dict[str, Any] = {"opcodes": {"dot": 3}, "dots": {"f32": 3}}
     ("changes", "reason"),
     [
         ({}, ""),
-        (MERGED, "XLA removed 1 of 1 optimization barriers and merged all 2 recomputed matrix products and loops"),
-        ({"opcodes": {"dot": 4}, "dots": {"f32": 4}}, ""),
+        (MERGED, "XLA removed 1 of 1 optimization barriers and merged 2 matrix products and loops; 2 are computed again"),
+        (
+            {"opcodes": {"dot": 4}, "dots": {"f32": 4}},
+            "XLA removed 1 of 1 optimization barriers and merged 1 matrix products and loops; 2 are computed again",
+        ),
+        (
+            {"opcodes": {"dot": 4, BARRIER: 1}},
+            "XLA removed 0 of 1 optimization barriers and merged 1 matrix products and loops; 2 are computed again",
+        ),
         ({"opcodes": {"dot": 5}}, ""),
+        ({"opcodes": {"dot": 4, "while": 1}}, "XLA removed 1 of 1 optimization barriers and merged 1 matrix products and loops; 2 are computed again"),
+        ({"traced": {"dot": 5}}, "the traced graphs compute nothing again behind an optimization barrier"),
         ({"recomputed": {}}, "the traced graphs compute nothing again behind an optimization barrier"),
         ({"recomputed": {"tanh": 1}}, ""),
         ({"recomputed": {"tanh": 1}, "opcodes": {"dot": 5}}, "XLA removed 1 of 1 optimization barriers"),
     ],
-    ids=["kept", "merged", "one left", "no barrier left", "nothing again", "no product", "no product and no barrier"],
+    ids=[
+        "kept",
+        "merged",
+        "one left",
+        "one left behind a barrier",
+        "no barrier left",
+        "another loop",
+        "no barrier traced",
+        "nothing again",
+        "no product",
+        "no product and no barrier",
+    ],
 )
 def test_what_the_optimiser_left_is_the_proof(changes: dict[str, Any], reason: str) -> None:
     found = proof(replace(MODULE, **changes))
@@ -127,4 +165,4 @@ def test_a_forward_pass_in_a_module_of_its_own_leaves_nothing_to_merge() -> None
     forward = ModuleFacts("f", {"dot": 2}, (), dots={"f32": 2}, traced={"dot": 2}, traced_dots={"f32": 2})
     backward = replace(MODULE, opcodes={"dot": 5}, recomputed={})
     assert proof(forward, backward) == ""
-    assert "nothing again" in proof(forward, replace(backward, opcodes={"dot": 4}))
+    assert "merged 1 matrix products and loops; 0 are" in proof(forward, replace(backward, opcodes={"dot": 4}))

@@ -100,8 +100,32 @@ def test_the_facts_of_a_module_have_all_of_it() -> None:
         ("all-reduce(%p0.1), replica_groups={{0,1,2,3}}, to_apply=%add", {"all-reduce of 4": 1}),
         ("all-gather-start(%p0.1), replica_groups=[2,4]<=[8], dimensions={0}", {"all-gather of 4": 1}),
         ("reduce-scatter(%p0.1), replica_groups={}, dimensions={0}", {"reduce-scatter of all": 1}),
+        ("all-reduce(%p0.1), replica_groups=mesh['x'], to_apply=%add", {"all-reduce of unknown": 1}),
         ("reduce(%p0.1), replica_groups={{0,1}}", {}),
     ],
 )
 def test_collectives_are_counted_by_the_devices_that_they_join(line: str, counted: dict[str, int]) -> None:
     assert module_facts(f"{HEAD}  ROOT %c.3 = f32[4,4]{{1,0}} {line}\n}}\n").collectives == counted
+
+
+def test_constants_whose_values_are_not_written_are_never_the_same() -> None:
+    text = MODULE.replace("tanh(%dot.3)", "add(%dot.3, %one.21)").replace("tanh(%dot.9)", "add(%dot.9, %two.22)")
+    constants = "".join(f"  %{name} = f32[4,4]{{1,0}} constant({{...}})\n" for name in ("one.21", "two.22"))
+    assert recomputed(text.replace(HEAD, HEAD + constants))["add"] == 0
+
+
+def test_two_equal_instructions_behind_one_barrier_are_not_recomputed() -> None:
+    twice = "  %dot.20 = f32[4,4]{1,0} dot(%get-tuple-element.8, %p1.2), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+    text = MODULE.replace("  ROOT", twice + twice.replace("dot.20", "dot.21") + "  %a.23 = f32[4,4]{1,0} add(%dot.20, %dot.21)\n  ROOT")
+    text = text.replace("%tanh.10, %get-tuple-element.8)", "%tanh.10, %a.23)")
+    assert recomputed(text) == {"dot": 1, "tanh": 1}
+
+
+def test_a_window_that_is_reduced_again_is_recomputed() -> None:
+    text = MODULE.replace(" tanh(%dot.3)", " reduce-window(%dot.3)").replace(" tanh(%dot.9)", " reduce-window(%dot.9)")
+    assert recomputed(text) == {"dot": 1, "reduce-window": 1}
+
+
+def test_a_computation_of_another_thread_is_read() -> None:
+    text = MODULE.replace("\n}\n", '\n}, execution_thread="host"\n') + MODULE.partition("\n\n")[2]
+    assert module_facts(text).dots == {"f32": 4}

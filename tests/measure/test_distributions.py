@@ -8,11 +8,12 @@ from numpy.typing import NDArray
 
 from xla_equiv.measure.compare import compare_traces
 from xla_equiv.measure.distributions import FAMILY_ALPHA, measure_distribution
-from xla_equiv.values.tolerance import ToleranceTable
+from xla_equiv.values.tolerance import ResolvedTolerance, ToleranceTable
 from xla_equiv.values.trace import RunFacts, memory_trace
 from xla_equiv.values.verdict import ComparisonKind, Measurement, Status
 
 DRAWS, SHAPE = 48, (3, 5)
+NONE = ResolvedTolerance(0.0, 0.0, "a test", "a test", "only the draws decide")
 
 
 def draws(seed: int, *, mean: float = 0.0, spread: float = 1.0) -> NDArray[np.float32]:
@@ -20,7 +21,7 @@ def draws(seed: int, *, mean: float = 0.0, spread: float = 1.0) -> NDArray[np.fl
 
 
 def measured(reference: NDArray[np.float32], candidate: NDArray[np.float32], values: int = 15) -> Measurement:
-    return measure_distribution(reference, candidate, key="grad/a", step=2, values=values)
+    return measure_distribution(reference, candidate, NONE, key="grad/a", step=2, values=values)
 
 
 def test_other_draws_of_one_distribution_agree() -> None:
@@ -92,3 +93,28 @@ def test_a_trace_of_draws_is_compared_key_by_key() -> None:
     assert [finding.key for finding in found.findings] == ["grad/a"]
     assert {group.group: group.status for group in found.groups} == {"loss": Status.WITHIN, "grad/*": Status.OUTSIDE}
     assert found.groups[0].measurement.why.endswith("over 2 tests of 16 values")
+
+
+def test_what_does_not_depend_on_random_numbers_may_be_rounded_otherwise() -> None:
+    constant = np.full((DRAWS, *SHAPE), 0.5, np.float32)
+    rounding = ResolvedTolerance(1e-5, 0.0, "a test", "a test", "rounding")
+    found = measure_distribution(constant, constant * np.float32(1 + 2e-6), rounding, key="a", step=1, values=15)
+    assert found.status is Status.WITHIN
+    assert 0.1 < found.margin < 0.3
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1e100])
+def test_values_of_any_size_are_compared(scale: float) -> None:
+    reference = np.random.default_rng(0).normal(0.0, scale, (DRAWS, 3))
+    assert measured(reference, reference + 100.0 * scale).status is Status.OUTSIDE  # type: ignore[arg-type]
+
+
+def test_imaginary_parts_are_compared() -> None:
+    reference = draws(0).astype(np.complex64)
+    found = measured(reference, reference + 1j * (10.0 + draws(1)))  # type: ignore[arg-type]
+    assert found.status is Status.OUTSIDE
+    assert len(found.index) == 2
+
+
+def test_an_array_without_elements_is_exact() -> None:
+    assert measured(np.ones((DRAWS, 0), np.float32), np.ones((DRAWS, 0), np.float32)).status is Status.EXACT

@@ -39,5 +39,5 @@ def test_the_largest_differences_are_named_and_the_others_counted() -> None:
 
 def test_graphs_of_equal_counts_may_differ_still() -> None:
     assert graph_difference(graph("a", {"dot": 1}), graph("b", {"dot": 1})) == (
-        "the graphs have the same instructions, joined in another way"
+        "the graphs have the same opcodes, and differ in types, attributes or how they are joined"
     )

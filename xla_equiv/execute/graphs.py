@@ -35,6 +35,9 @@ class GraphLog:
     keeps for itself add to what is compiled, not to the hash: of two modules the smaller is without them.
     """
 
+    is_blind = False
+    """Whether it never sees a module, by intention."""
+
     def __init__(self, dump_folder: Path) -> None:
         self._folder = dump_folder
         self._modules_of: dict[bytes, tuple[_Module, ...]] = {}
@@ -101,6 +104,8 @@ class UnreadGraphs(GraphLog):
     Asking applies what is pending on the tensors, and so changes the graph: replicas whose graphs must be
     one must all ask, or none.
     """
+
+    is_blind = True
 
     def __init__(self) -> None:
         super().__init__(Path())

@@ -59,9 +59,11 @@ def _collective(one: Instruction) -> str:
     opcode = one.opcode.removesuffix("-start")
     if not COLLECTIVE.fullmatch(opcode):
         return ""
+    if "replica_groups={}" in one.arguments:
+        return f"{opcode} of all"
     group = GROUPS.search(one.arguments)
     joined = 0 if group is None else int(group.group(2) or len([d for d in group.group(1).split(",") if d]))
-    return f"{opcode} of {joined or 'all'}"
+    return f"{opcode} of {joined or 'unknown'}"
 
 
 def _sorted(counts: Counter[str]) -> dict[str, int]:

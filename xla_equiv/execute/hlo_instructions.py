@@ -57,7 +57,7 @@ def computations(text: str) -> Iterator[tuple[str, list[Instruction]]]:
     for line in METADATA.sub("", text).splitlines():
         if head := HEAD.match(line):
             computation, found = head.group(1), []
-        elif line == "}":
+        elif line.startswith("}"):
             yield computation, found
             found = []
         elif parts := LINE.match(line):

@@ -12,10 +12,14 @@ REARRANGING = frozenset(
 """Opcodes that compute nothing; they are not counted."""
 
 ALWAYS_NEW = re.compile(
-    "rng|rng-bit-generator|rng-get-and-update-state|infeed|outfeed|send.*|recv.*|custom-call|conditional"
-    "|(all|collective|reduce)-[a-z]+(-[a-z]+)*|parameter"
+    "rng|rng-bit-generator|rng-get-and-update-state|infeed|outfeed|send.*|recv.*|custom-call|conditional|parameter"
+    "|all-(reduce|gather|to-all).*|reduce-scatter.*|collective-.*"
 )
 """Opcodes of which no two are the same, whatever they take."""
+
+
+ELIDED = "{...}"
+"""What XLA writes for the values of a large constant: two of them need not be the same."""
 
 
 def recomputed(text: str) -> Counter[str]:
@@ -49,9 +53,10 @@ def _repeated(body: list[Instruction], bodies: dict[str, str]) -> Counter[str]:
         if one.opcode == "tuple":
             elements[value] = tuple(values.get(name, name) for name in one.operands)
         if one.opcode not in REARRANGING and one.opcode != BARRIER:
-            if value in first and is_behind[one.name]:
+            if not is_behind[one.name]:
+                first.add(value)
+            elif value in first:
                 found[one.opcode] += 1
-            first.add(value)
     return found
 
 
@@ -59,7 +64,7 @@ def _value(
     one: Instruction, values: dict[str, str], elements: dict[str, tuple[str, ...]], bodies: dict[str, str]
 ) -> str:
     """Return what identifies the value of `one`: a name, or a digest of how it is computed."""
-    if ALWAYS_NEW.fullmatch(one.opcode):
+    if ALWAYS_NEW.fullmatch(one.opcode) or (one.opcode == "constant" and ELIDED in one.arguments):
         return one.name
     operands = [values.get(name, name) for name in one.operands]
     if one.opcode == BARRIER and len(operands) == 1:

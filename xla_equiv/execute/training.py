@@ -225,6 +225,8 @@ class Training:
             steps=self.stage.last - self.stage.first + 1,
             micro_batches=self.case.micro_batches,
         )
+        if self.graphs and not self.graphs.is_blind and not graph.modules:
+            return ("no module that XLA compiled for the steps was seen: no treatment can be proved",)
         reasons = [treatment.why_unproven(trained) for treatment in self.stage.treatments]
         return tuple(reason for reason in reasons if reason)
 

@@ -37,7 +37,7 @@ def compare_traces(
         select: which entries are compared; applied to both traces.
         unobserved: patterns of keys that one side cannot record; left out, and listed in the result.
         known_findings: what was found before comparing, such as unequal inputs.
-        in_distribution: compare what the draws have in common, not draw by draw; `tolerances` then decide nothing.
+        in_distribution: compare what the draws have in common, not draw by draw.
     """
 
     def is_compared(entry: Entry) -> bool:
@@ -56,11 +56,12 @@ def compare_traces(
             findings.append(_unlike(place[1], entry, other))
             continue
         one, two = reference.read(entry), candidate.read(other)
-        if in_distribution:
-            measurements.append(measure_distribution(one, two, key=place[1], step=entry.step, values=values))
-            continue
         tolerance = tolerances.resolve(place[1], entry.dtype, kind.value)
-        measurements.append(measure(one, two, tolerance, key=place[1], step=entry.step))
+        measurements.append(
+            measure_distribution(one, two, tolerance, key=place[1], step=entry.step, values=values)
+            if in_distribution
+            else measure(one, two, tolerance, key=place[1], step=entry.step)
+        )
     findings += [_outside(found) for found in measurements if not found.status.is_green]
     if not measurements:
         findings.append(Finding(status=Status.MISSING, what="nothing was compared: no key and step stands on both sides"))

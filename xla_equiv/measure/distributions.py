@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xla_equiv.measure.metrics import same_bits
+from xla_equiv.values.tolerance import ResolvedTolerance
 from xla_equiv.values.trace import Array
 from xla_equiv.values.verdict import Measurement, Status
 
@@ -17,16 +18,20 @@ TESTS = 2
 """Tests of each value: of its mean, and of its spread."""
 
 
-def measure_distribution(reference: Array, candidate: Array, *, key: str, step: int, values: int) -> Measurement:
+def measure_distribution(
+    reference: Array, candidate: Array, tolerance: ResolvedTolerance, *, key: str, step: int, values: int
+) -> Measurement:
     """Return how far the distributions of one key are apart.
 
     For each element, Welch's t-test of the means over the draws, and of the mean absolute deviations from the
     median (Brown and Forsythe). Each is taken two-sided at FAMILY_ALPHA / (2 values). The margin is the largest
-    |difference| / (critical value * standard error); 1.0 is exactly at the limit.
+    |difference| / (critical value * standard error + atol + rtol * |mean|); 1.0 is exactly at the limit. The tolerance
+    is for what does not depend on the random numbers, and is rounded otherwise.
 
     Args:
         reference: shape (draws, ...), of the trusted side.
         candidate: the same of the other side, of the same dtype and shape.
+        tolerance: the numbers in force for this key.
         key: copied into the result.
         step: copied into the result.
         values: elements that the whole comparison looks at, each of which may be found different by chance.
@@ -46,15 +51,17 @@ def measure_distribution(reference: Array, candidate: Array, *, key: str, step: 
         "decided_by": f"Welch's t-test, {len(reference)} draws",
         "why": f"family-wise error {FAMILY_ALPHA:g} over {TESTS} tests of {values} values",
     }
-    r, c = (np.reshape(side, (len(side), -1)).astype(np.float64) for side in (reference, candidate))
+    if reference.size == 0:
+        return Measurement(status=Status.EXACT, **common)
+    r, c = (_columns(side) for side in (reference, candidate))
     finite = np.isfinite(r).all(0) & np.isfinite(c).all(0)
     if not finite.all():
         bad = int(np.count_nonzero(~finite))
         common |= {"margin": math.inf, "min_rtol": math.inf, "min_atol": math.inf}
         return Measurement(status=Status.NONFINITE, nonfinite=bad, outside=bad, **common)
     alpha = FAMILY_ALPHA / (TESTS * max(values, 1))
-    found = [_welch(r, c, alpha), _welch(_deviations(r), _deviations(c), alpha)]
-    margins = np.stack([margin for margin, _, _, _ in found])
+    found = [_welch(r, c, alpha, tolerance), _welch(_deviations(r), _deviations(c), alpha, tolerance)]
+    margins = np.nan_to_num(np.stack([margin for margin, _, _, _ in found]), nan=math.inf)
     outside = int(np.count_nonzero((margins > 1).any(0)))
     test, position = (int(i) for i in np.unravel_index(int(margins.argmax()), margins.shape))
     margin, means, others, limits = (float(part[position]) for part in found[test])
@@ -66,7 +73,7 @@ def measure_distribution(reference: Array, candidate: Array, *, key: str, step: 
         min_rtol=math.inf if outside else 0.0,
         min_atol=math.inf if outside else 0.0,
         outside=outside,
-        index=tuple(int(i) for i in np.unravel_index(position, reference.shape[1:])) if reference.ndim > 1 else (),
+        index=_index(position, reference),
         candidate_value=others,
         reference_value=means,
         atol=limits,
@@ -78,14 +85,29 @@ def _deviations(draws: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.abs(draws - np.median(draws, axis=0))
 
 
-def _welch(r: NDArray[np.float64], c: NDArray[np.float64], alpha: float) -> tuple[NDArray[np.float64], ...]:
+def _columns(draws: Array) -> NDArray[np.float64]:
+    """Return one column for each element, two where it is complex."""
+    flat = np.reshape(draws, (len(draws), -1))
+    return flat.astype(np.complex128).view(np.float64) if np.iscomplexobj(flat) else flat.astype(np.float64)
+
+
+def _index(position: int, draws: Array) -> tuple[int, ...]:
+    """Return the index of the element that column number `position` is of."""
+    element = position // 2 if np.iscomplexobj(draws) else position
+    return tuple(int(i) for i in np.unravel_index(element, draws.shape[1:])) if draws.ndim > 1 else ()
+
+
+def _welch(
+    r: NDArray[np.float64], c: NDArray[np.float64], alpha: float, tolerance: ResolvedTolerance
+) -> tuple[NDArray[np.float64], ...]:
     """Return, for each element: margin, mean of `r`, mean of `c`, limit of their difference."""
     from scipy import stats  # type: ignore[import-untyped]  # here, for comparing without draws must not wait for it
 
     one, two = r.mean(0), c.mean(0)
-    v, w = r.var(0, ddof=1) / len(r), c.var(0, ddof=1) / len(c)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        freedom = (v + w) ** 2 / (v**2 / (len(r) - 1) + w**2 / (len(c) - 1))
-        limit = np.where(v + w > 0, stats.t.isf(alpha / 2, freedom) * np.sqrt(v + w), 0.0)
+    with np.errstate(all="ignore"):
+        v, w = r.var(0, ddof=1) / len(r), c.var(0, ddof=1) / len(c)
+        share = np.where(v + w > 0, v / (v + w), 0.5)
+        freedom = 1.0 / (share**2 / (len(r) - 1) + (1.0 - share) ** 2 / (len(c) - 1))
+        limit = stats.t.isf(alpha / 2, freedom) * np.sqrt(v + w) + tolerance.atol + tolerance.rtol * np.abs(one)
         margin = np.where(one != two, np.abs(two - one) / limit, 0.0)
     return margin, one, two, limit

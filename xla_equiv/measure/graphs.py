@@ -25,7 +25,7 @@ def graph_difference(reference: GraphFacts, candidate: GraphFacts) -> str:
         for kind, name in (("traced", "traced"), ("optimised", "opcodes"))
         if (text := _more_and_fewer(reference.total(name), candidate.total(name), kind))
     ]
-    return "; ".join(parts) or "the graphs have the same instructions, joined in another way"
+    return "; ".join(parts) or "the graphs have the same opcodes, and differ in types, attributes or how they are joined"
 
 
 def _more_and_fewer(reference: Counter[str], candidate: Counter[str], kind: str) -> str:

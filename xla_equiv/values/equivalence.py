@@ -13,4 +13,4 @@ class Equivalence(str, enum.Enum):
     """The same sums in another order, split, sharded or fused otherwise: rounding differs, and its tolerance says by how much."""
 
     DISTRIBUTIONAL = "distributional"
-    """Other random numbers: over the draws of the case, values have the same mean and spread (`compare_distributions`)."""
+    """Other random numbers: over the draws of the case, values have the same mean and spread (`measure_distribution`)."""

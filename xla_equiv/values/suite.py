@@ -17,6 +17,9 @@ from xla_equiv.values.tolerance import Tolerance
 from xla_equiv.values.treatment import Treatment, overriding
 from xla_equiv.values.verdict import Status
 
+LEAST_DRAWS = 16
+"""Draws that a comparison in distribution needs: of fewer, a t-test at its level finds next to nothing."""
+
 
 def is_name(text: str) -> bool:
     """Return whether `text` can name a case or a variant: letters, digits, `_` and `-`."""
@@ -216,12 +219,12 @@ class Suite:
             if not any(test_matches(one, pattern) for one in labels)
         ]
         problems += [
-            f"equivalence [{pattern}]: {one} is compared in distribution, and its case has one draw"
+            f"equivalence [{pattern}]: {one} is compared in distribution, and its case has {case.draws} of at least {LEAST_DRAWS} draws"
             for pattern, kind in self.equivalence.items()
             if kind is Equivalence.DISTRIBUTIONAL
             for name, case in self.cases.items()
             for one in (label(name, variant) for variant in self.candidates)
-            if case.draws == 1 and test_matches(one, pattern)
+            if case.draws < LEAST_DRAWS and test_matches(one, pattern)
         ]
         problems += self._stage_problems()
         if problems:
@@ -236,6 +239,8 @@ class Suite:
                     stages = stages_of(case, variant.spread, tuple(variant.treatments))
                     if case.draws > 1 and len(stages) > 1:
                         problems.append(f"{label(name, variant)}: it has several stages, and its case several draws")
+                    if case.draws > 1 and any(treatment.has_own_process for treatment in variant.treatments):
+                        problems.append(f"{label(name, variant)}: it needs a process of its own, and its case has several draws")
                 except SuiteError as error:
                     problems.append(f"{label(name, variant)}: {error.headline}")
         return problems

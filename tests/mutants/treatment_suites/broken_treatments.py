@@ -47,6 +47,13 @@ class CheckpointThatKeeps(Checkpointing):
         return lambda function, *arguments: function(*arguments)
 
 
+class CheckpointThatRunsTwice(Checkpointing):
+    """Calls each layer twice before the backward pass, and keeps the activations of the second call."""
+
+    def _function(self) -> Any:
+        return lambda function, *arguments: (function(*arguments), function(*arguments))[1]
+
+
 class SilentLoop(WhileAccumulation):
     """Runs the Python loop."""
 
@@ -59,6 +66,17 @@ class AutocastOff(Autocast):
 
     def prepare_model(self, model: nn.Module) -> nn.Module:
         return model
+
+
+class AutocastOfOneLayer(Autocast):
+    """Runs the first of the layers under autocast."""
+
+    def prepare_model(self, model: nn.Module) -> nn.Module:
+        Autocast().prepare_model(model.get_submodule("layers.0"))
+        forward = model.forward
+        prepared = super().prepare_model(model)
+        prepared.forward = forward  # type: ignore[method-assign]
+        return prepared
 
 
 class ScanFallsBack(ScanLayers):
@@ -132,7 +150,9 @@ SUITE = Suite(
         variant("checkpoint_not_applied", CheckpointNotApplied(modules=LAYERS), LOOP, env=KEEP_BARRIERS),
         variant("checkpoint_of_one_layer", CheckpointOfOneLayer(modules=LAYERS), LOOP, env=KEEP_BARRIERS),
         variant("checkpoint_that_keeps", CheckpointThatKeeps(modules=LAYERS), LOOP, env=KEEP_BARRIERS),
+        variant("checkpoint_that_runs_twice", CheckpointThatRunsTwice(modules=LAYERS), LOOP, env=KEEP_BARRIERS),
         variant("silent_loop", SilentLoop()),
+        variant("autocast_of_one_layer", AutocastOfOneLayer(), LOOP),
         variant("autocast_off", AutocastOff(), LOOP),
         variant("scan_falls_back", ScanFallsBack(), LOOP),
         variant("dynamo_falls_back", DynamoFallsBack(), LOOP),
@@ -140,5 +160,5 @@ SUITE = Suite(
         variant("precision_set_too_late", PrecisionSetTooLate(precision="highest"), LOOP),
         variant("stale_batch", StaleBatch()),
     ],
-    test_tolerance={"autocast_off*": NARROW},
+    test_tolerance={"autocast_*": NARROW},
 )

@@ -77,37 +77,41 @@ class Checkpointing(Treatment):
             state = vars(module).get(STATE)
             if state is None or not state.calls:
                 return f"{self.name}: {name or 'the model'} ran without its checkpoint"
-            if state.runs <= state.calls:
-                return f"{self.name}: {name or 'the model'} was not run again in the backward pass"
+            if state.recomputations < state.calls:
+                again = f"{state.recomputations} of {state.calls} times"
+                return f"{self.name}: {name or 'the model'} was run again in the backward pass {again}"
         return self._why_undone(trained.graph) if trained.graph.modules else ""
 
     def _why_undone(self, graph: GraphFacts) -> str:
         """Return why the optimised graphs do not compute again what the traced ones do.
 
-        A recomputed matrix product has survived when not all of them were merged. Where the forward pass was
-        executed before the backward pass was traced, it stands in a module without barriers, and the compiler has
-        nothing to merge a recomputation with.
+        Where the forward pass was executed before the backward pass was traced, it stands in a module without
+        barriers, and the compiler has nothing to merge a recomputation with.
         """
         repeated = graph.total("recomputed")
         traced, optimised = graph.total("traced"), graph.total("opcodes")
         products = sum(repeated[opcode] for opcode in HEAVY)
-        merged = max(0, sum(traced[opcode] - optimised[opcode] for opcode in HEAVY))
-        is_apart = any(module.traced_dots and BARRIER not in module.traced for module in graph.modules)
+        merged = sum(max(0, traced[opcode] - optimised[opcode]) for opcode in HEAVY)
         barriers, kept = traced[BARRIER], optimised[BARRIER]
-        if not repeated and (merged or not is_apart):
+        is_apart = any(module.traced_dots and BARRIER not in module.traced for module in graph.modules)
+        if not barriers or not (repeated or is_apart):
             return f"{self.name}: the traced graphs compute nothing again behind an optimization barrier"
-        if not repeated or kept >= barriers or merged < products:
+        if not merged and (kept >= barriers or products or not repeated):
             return ""
-        lost = f" and merged all {products} recomputed matrix products and loops" if products else ""
+        lost = f" and merged {merged} matrix products and loops; {products} are computed again" if merged else ""
         return f"{self.name}: XLA removed {barriers - kept} of {barriers} optimization barriers{lost}"
 
 
 class _Checkpointed:
-    """The forward method of a checkpointed module; counts how often it was called, and how often it then ran."""
+    """The forward method of a checkpointed module.
+
+    Counts how often it was called, and how often it ran when no call was under way: in a backward pass.
+    """
 
     def __init__(self, forward: Callable[..., Any], checkpoint: Callable[..., Any]) -> None:
         self._forward, self._checkpoint = forward, checkpoint
-        self.calls = self.runs = 0
+        self.calls = self.recomputations = 0
+        self._is_called = False
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         import torch
@@ -115,10 +119,14 @@ class _Checkpointed:
         self.calls += 1
         tensors = [value for value in (*arguments, *named.values()) if isinstance(value, torch.Tensor)]
         extra = None if any(tensor.requires_grad for tensor in tensors) else _requiring_gradient(tensors)
-        return self._checkpoint(self._run, tuple(named), extra, *arguments, *named.values())
+        self._is_called = True
+        try:
+            return self._checkpoint(self._run, tuple(named), extra, *arguments, *named.values())
+        finally:
+            self._is_called = False
 
     def _run(self, names: tuple[str, ...], extra: Tensor | None, *values: Any) -> Any:
-        self.runs += 1
+        self.recomputations += not self._is_called
         places = len(values) - len(names)
         return self._forward(*values[:places], **dict(zip(names, values[places:], strict=True)))
 

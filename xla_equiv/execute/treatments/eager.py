@@ -33,4 +33,6 @@ class EagerMode(Treatment):
         largest = max((sum(module.traced_dots.values()) for module in trained.graph.modules), default=0)
         if largest == 1:
             return ""
+        if not largest:
+            return f"{self.name}: no compiled graph has a matrix product, by which eager mode is told"
         return f"{self.name}: a compiled graph has {largest} matrix products, where each stands alone in eager mode"

@@ -11,6 +11,7 @@ from xla_equiv.values.treatment import Trained, Treatment
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+NARROWED = "_xla_equiv_autocast"
 HLO_TYPES = {"bfloat16": "bf16", "float16": "f16", "float32": "f32"}
 
 
@@ -38,9 +39,12 @@ class Autocast(Treatment):
                 return forward(*arguments, **named)
 
         model.forward = under_autocast
+        vars(model)[NARROWED] = device
         return model
 
     def why_unproven(self, trained: Trained) -> str:
+        if NARROWED not in vars(trained.modules[""]):
+            return f"{self.name}: no matrix product was traced in {self.dtype}: the model does not run under autocast"
         return _why_not_narrow(self, trained.graph, self.dtype)
 
 
@@ -66,6 +70,9 @@ class CastTo(Treatment):
         return tuple(tensor.to(dtype) if tensor.is_floating_point() and tensor.ndim else tensor for tensor in batch)
 
     def why_unproven(self, trained: Trained) -> str:
+        floating = {str(p.dtype).removeprefix("torch.") for p in trained.model.parameters() if p.is_floating_point()}
+        if floating != {self.dtype}:
+            return f"{self.name}: the parameters are of {', '.join(sorted(floating))}, not {self.dtype}"
         return _why_not_narrow(self, trained.graph, self.dtype)
 
 
@@ -110,6 +117,8 @@ def _why_not_narrow(treatment: Treatment, graph: GraphFacts, dtype: str) -> str:
     traced, optimised = graph.total("traced_dots"), graph.total("dots")
     if not traced[wanted]:
         return f"{treatment.name}: no matrix product was traced in {dtype}, {traced.total()} in other types"
-    if not optimised[wanted] and not graph.total("casts")[wanted]:
-        return f"{treatment.name}: the optimised graphs have neither matrix products in {dtype} nor conversions to it"
+    if traced.total() > traced[wanted]:
+        return f"{treatment.name}: of {traced.total()} matrix products {traced[wanted]} were traced in {dtype}"
+    if optimised[wanted] + graph.total("casts")[wanted] < traced[wanted]:
+        return f"{treatment.name}: the optimised graphs have fewer matrix products in {dtype}, or conversions to it, than were traced"
     return ""

@@ -44,7 +44,7 @@ class AssumePure(Treatment):
         return name.removeprefix(WRAPPER)
 
     def why_unproven(self, trained: Trained) -> str:
-        calls = trained.graph.total("traced")["call"]
-        if calls >= 2:
+        calls = [module.traced.get("call", 0) for module in trained.graph.modules if module.traced_dots]
+        if min(calls, default=0) >= 2:
             return ""
-        return f"{self.name}: the traced graphs have {calls} calls of a computation, not one forward and one backward"
+        return f"{self.name}: a traced graph has {min(calls, default=0)} calls of a computation, not one forward and one backward"

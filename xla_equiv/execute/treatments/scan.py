@@ -60,10 +60,10 @@ class ScanLayers(Treatment):
         if f"0.{SCANNED}" not in modules:
             return f"{self.name}: the members of {self.layers!r} are not scanned"
         layers = len(list(modules[f"0.{SCANNED}"].children()))
-        found = trained.graph.trip_counts.count(layers)
-        if found >= 2:
+        loops = [module.trip_counts.count(layers) for module in trained.graph.modules if module.traced_dots]
+        if min(loops, default=0) >= 2:
             return ""
-        return f"{self.name}: the optimised graphs have {found} loops of {layers} iterations, not one forward and one backward"
+        return f"{self.name}: an optimised graph has {min(loops, default=0)} loops of {layers} iterations, not one forward and one backward"
 
 
 def _scanned(layers: list[nn.Module], *, is_pure: bool, recompute: bool) -> nn.Module:
