@@ -16,17 +16,10 @@ from dataclasses import replace
 
 from torch import nn
 
+from suites.models import on_xla
 from suites.models.alike_layers import blocks_case, decoder_case
 from xla_equiv import ALL_STEPS, Equivalence, ExpectedFailure, Skip, Status, Suite, Tolerance, Variant
-from xla_equiv.treatments import Checkpointing, LoopedAccumulation, Treatment, WhileAccumulation
-
-KEEP_BARRIERS = {"XLA_FLAGS": "--xla_disable_hlo_passes=cse_barrier_expander"}
-
-
-def variant(name: str, *treatments: Treatment, kept: bool = True) -> Variant:
-    """Return a way to train on XLA:CPU; `kept` leaves the optimization barriers in what is compiled."""
-    return Variant(name, backend="xla:cpu", treatments=treatments, env=KEEP_BARRIERS if kept else {})
-
+from xla_equiv.treatments import KEEP_BARRIERS, Checkpointing, LoopedAccumulation, WhileAccumulation
 
 LOOP = LoopedAccumulation()
 WHILE = WhileAccumulation()
@@ -46,14 +39,14 @@ SUITE = Suite(
         "dropout": blocks_case(seed=6, last=lambda: nn.Dropout(0.25)),
         "dropout_once": replace(blocks_case(seed=6, last=lambda: nn.Dropout(0.25)), steps=1, micro_batches=1),
     },
-    reference=variant("loop", LOOP, kept=False),
+    reference=on_xla("loop", LOOP),
     candidates=[
-        variant("each", EACH, LOOP),
-        variant("whole", WHOLE, LOOP),
-        variant("while_each", EACH, WHILE),
-        variant("while_whole", WHOLE, WHILE),
-        variant("each_merged", EACH, LOOP, kept=False),
-        variant("each_by_torch", BY_TORCH, LOOP),
+        on_xla("each", EACH, LOOP, env=KEEP_BARRIERS),
+        on_xla("whole", WHOLE, LOOP, env=KEEP_BARRIERS),
+        on_xla("while_each", EACH, WHILE, env=KEEP_BARRIERS),
+        on_xla("while_whole", WHOLE, WHILE, env=KEEP_BARRIERS),
+        on_xla("each_merged", EACH, LOOP),
+        on_xla("each_by_torch", BY_TORCH, LOOP, env=KEEP_BARRIERS),
         Variant("each_by_torch", backend="cpu", treatments=[BY_TORCH, LOOP]),
         Variant("each_not_reentrant", backend="cpu", treatments=[replace(BY_TORCH, use_reentrant=False), LOOP]),
     ],

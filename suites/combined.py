@@ -10,9 +10,11 @@ gathered parameters that are stale, or a loop that keeps the state of a sync-fre
 
 from collections.abc import Mapping, Sequence
 
+from suites.models import on_xla
 from suites.models.alike_layers import decoder_case
 from xla_equiv import ALL_STEPS, ExpectedFailure, Status, Suite, Tolerance, Variant
 from xla_equiv.treatments import (
+    KEEP_BARRIERS,
     Checkpointing,
     DataParallel,
     LoopedAccumulation,
@@ -44,15 +46,13 @@ COVERING = (
     "none python fsdp while sync_free",
 )
 IMPOSSIBLE = ("each scan one loop plain", "none scan fsdp loop plain")
-KEEP_BARRIERS = {"XLA_FLAGS": "--xla_disable_hlo_passes=cse_barrier_expander"}
 
 
 def variant(settings: str) -> Variant:
     """Return the variant with the setting of each factor that `settings` names, in their order."""
     chosen = settings.split()
     treatments = [one for factor, name in zip(FACTORS.values(), chosen, strict=True) for one in factor[name]]
-    env = KEEP_BARRIERS if "each" in chosen else {}
-    return Variant("-".join(chosen), backend="xla:cpu", treatments=treatments, env=env)
+    return on_xla("-".join(chosen), *treatments, env=KEEP_BARRIERS if "each" in chosen else None)
 
 
 SUITE = Suite(

@@ -11,28 +11,23 @@ from dataclasses import replace
 
 from torch import nn
 
+from suites.models import on_xla
 from suites.models.alike_layers import blocks_case
 from xla_equiv import ALL_STEPS, Equivalence, Suite, Variant
-from xla_equiv.treatments import Checkpointing, LoopedAccumulation, Treatment, WhileAccumulation
+from xla_equiv.treatments import KEEP_BARRIERS, Checkpointing, LoopedAccumulation, WhileAccumulation
 
-KEEP_BARRIERS = {"XLA_FLAGS": "--xla_disable_hlo_passes=cse_barrier_expander"}
 LOOP, WHILE = LoopedAccumulation(), WhileAccumulation()
 EACH = Checkpointing(modules=("layers.*",))
 
 
-def variant(name: str, *treatments: Treatment, backend: str = "xla:cpu") -> Variant:
-    """Return a way to train; barriers are kept, so that a checkpoint computes again."""
-    return Variant(name, backend=backend, treatments=treatments, env=KEEP_BARRIERS if backend == "xla:cpu" else {})
-
-
 SUITE = Suite(
     case=replace(blocks_case(seed=23, last=lambda: nn.Dropout(0.25)), steps=2, draws=48),
-    reference=variant("loop", LOOP),
+    reference=on_xla("loop", LOOP, env=KEEP_BARRIERS),
     candidates=[
-        variant("loop", LOOP, backend="cpu"),
-        variant("while", WHILE),
-        variant("each", EACH, LOOP),
-        variant("while_each", EACH, WHILE),
+        Variant("loop", backend="cpu", treatments=[LOOP]),
+        on_xla("while", WHILE, env=KEEP_BARRIERS),
+        on_xla("each", EACH, LOOP, env=KEEP_BARRIERS),
+        on_xla("while_each", EACH, WHILE, env=KEEP_BARRIERS),
     ],
     equivalence={"*": Equivalence.DISTRIBUTIONAL},
     golden={"*": (), "loss": ALL_STEPS, "grad_norm": ALL_STEPS},

@@ -6,8 +6,9 @@ not accumulate, an optimizer that takes its step twice or never, a model that si
 
 from dataclasses import replace
 
+from suites.models import on_xla
 from suites.models.alike_layers import blocks_case, decoder_case
-from xla_equiv import ALL_STEPS, Equivalence, ExpectedFailure, Status, Suite, Tolerance, Variant
+from xla_equiv import ALL_STEPS, Equivalence, ExpectedFailure, Status, Suite, Tolerance
 from xla_equiv.treatments import (
     AssumePure,
     CompiledStep,
@@ -16,30 +17,23 @@ from xla_equiv.treatments import (
     EagerMode,
     LoopedAccumulation,
     SyncFreeOptimizer,
-    Treatment,
     WhileAccumulation,
 )
-
-
-def variant(name: str, *treatments: Treatment) -> Variant:
-    """Return a way to train on XLA:CPU."""
-    return Variant(name, backend="xla:cpu", treatments=treatments)
-
 
 SEEN = "by eager mode and JAX; the others are bit-equal"
 LOOP = LoopedAccumulation()
 
 SUITE = Suite(
     case={"mlp": blocks_case(seed=10), "llama": replace(decoder_case(seed=11), full=True)},
-    reference=variant("lazy", LOOP),
+    reference=on_xla("lazy", LOOP),
     candidates=[
-        variant("forward", DynamoForward(), LOOP),
-        variant("step", DynamoStep()),
-        variant("forward_while", DynamoForward(), WhileAccumulation()),
-        variant("compiled", CompiledStep()),
-        variant("pure", AssumePure(), LOOP),
-        variant("eager", EagerMode(), LOOP),
-        variant("sync_free", SyncFreeOptimizer(), LOOP),
+        on_xla("forward", DynamoForward(), LOOP),
+        on_xla("step", DynamoStep()),
+        on_xla("forward_while", DynamoForward(), WhileAccumulation()),
+        on_xla("compiled", CompiledStep()),
+        on_xla("pure", AssumePure(), LOOP),
+        on_xla("eager", EagerMode(), LOOP),
+        on_xla("sync_free", SyncFreeOptimizer(), LOOP),
     ],
     tolerance={
         "loss*": Tolerance(rtol=2e-6, atol=0.0, why=f"at most 12 % used {SEEN}"),

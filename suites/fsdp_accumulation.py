@@ -11,15 +11,9 @@ lost when the gradient is changed again; a loop that leaves out a micro-batch on
 """
 
 
-from suites.models import MLP, LabelledBatches, adamw, classification_loss, float32_rounding
+from suites.models import MLP, LabelledBatches, adamw, classification_loss, float32_rounding, on_xla
 from xla_equiv import ALL_STEPS, Case, ExpectedFailure, Status, Suite, Variant
-from xla_equiv.treatments import DDP, DataParallel, LoopedAccumulation, Treatment, WhileAccumulation, XlaFSDP
-
-
-def variant(name: str, *treatments: Treatment) -> Variant:
-    """Return a way to train on XLA:CPU."""
-    return Variant(name, backend="xla:cpu", treatments=treatments)
-
+from xla_equiv.treatments import DDP, DataParallel, LoopedAccumulation, WhileAccumulation, XlaFSDP
 
 LOOP, ONCE, WHILE = LoopedAccumulation(), LoopedAccumulation(no_sync=True), WhileAccumulation()
 NO_BARRIERS = {"optimization_barrier_in_forward": False, "optimization_barrier_in_backward": False}
@@ -36,21 +30,21 @@ SUITE = Suite(
         seed=71,
         clip_norm=0.1,
     ),
-    reference=variant("data_parallel", LOOP, DataParallel()),
+    reference=on_xla("data_parallel", LOOP, DataParallel()),
     candidates=[
-        variant("big_batch", LOOP),
-        variant("data_parallel_while", WHILE, DataParallel()),
-        variant("data_parallel_in_place", LOOP, DataParallel(copy_first=False)),
-        variant("ddp", LOOP, DDP()),
-        variant("ddp_no_sync", ONCE, DDP()),
-        variant("ddp_while", WHILE, DDP()),
-        variant("fsdp", LOOP, XlaFSDP()),
-        variant("fsdp_no_sync", ONCE, XlaFSDP()),
-        variant("fsdp_no_sync_flat", ONCE, XlaFSDP(flatten_parameters=True)),
-        variant("fsdp_no_sync_padded", ONCE, XlaFSDP(shard_size_multiple=128)),
-        variant("fsdp_while", WHILE, XlaFSDP(options=NO_BARRIERS)),
-        variant("fsdp_while_flat", WHILE, XlaFSDP(flatten_parameters=True, options=NO_BARRIERS)),
-        variant("fsdp_while_barriers", WHILE, XlaFSDP()),
+        on_xla("big_batch", LOOP),
+        on_xla("data_parallel_while", WHILE, DataParallel()),
+        on_xla("data_parallel_in_place", LOOP, DataParallel(copy_first=False)),
+        on_xla("ddp", LOOP, DDP()),
+        on_xla("ddp_no_sync", ONCE, DDP()),
+        on_xla("ddp_while", WHILE, DDP()),
+        on_xla("fsdp", LOOP, XlaFSDP()),
+        on_xla("fsdp_no_sync", ONCE, XlaFSDP()),
+        on_xla("fsdp_no_sync_flat", ONCE, XlaFSDP(flatten_parameters=True)),
+        on_xla("fsdp_no_sync_padded", ONCE, XlaFSDP(shard_size_multiple=128)),
+        on_xla("fsdp_while", WHILE, XlaFSDP(options=NO_BARRIERS)),
+        on_xla("fsdp_while_flat", WHILE, XlaFSDP(flatten_parameters=True, options=NO_BARRIERS)),
+        on_xla("fsdp_while_barriers", WHILE, XlaFSDP()),
         Variant("ddp_no_sync", backend="cpu", treatments=[ONCE, DDP()]),
     ],
     tolerance=float32_rounding(gradient=2e-7, parameter=5e-7, used="at most 12 % used between all variants, on AVX-512 kernels"),

@@ -6,28 +6,23 @@ was asked for, sums that are accumulated in the narrow type.
 
 from dataclasses import replace
 
+from suites.models import on_xla
 from suites.models.alike_layers import blocks_case, decoder_case
 from xla_equiv import ALL_STEPS, Equivalence, Suite, Tolerance, Variant
-from xla_equiv.treatments import Autocast, LoopedAccumulation, MatmulPrecision, Treatment, WhileAccumulation
-
-
-def variant(name: str, *treatments: Treatment) -> Variant:
-    """Return a way to train on XLA:CPU."""
-    return Variant(name, backend="xla:cpu", treatments=treatments)
-
+from xla_equiv.treatments import Autocast, LoopedAccumulation, MatmulPrecision, WhileAccumulation
 
 ROUNDING = "operands are rounded to bfloat16, 2^-9 relative at most"
 LOOP = LoopedAccumulation()
 
 SUITE = Suite(
     case={"mlp": blocks_case(seed=12), "llama": replace(decoder_case(seed=13), full=True)},
-    reference=variant("float32", LOOP),
+    reference=on_xla("float32", LOOP),
     candidates=[
-        variant("default", MatmulPrecision(precision="default"), LOOP),
-        variant("high", MatmulPrecision(precision="high"), LOOP),
-        variant("highest", MatmulPrecision(precision="highest"), LOOP),
-        variant("autocast", Autocast(), LOOP),
-        variant("autocast_while", Autocast(), WhileAccumulation()),
+        on_xla("default", MatmulPrecision(precision="default"), LOOP),
+        on_xla("high", MatmulPrecision(precision="high"), LOOP),
+        on_xla("highest", MatmulPrecision(precision="highest"), LOOP),
+        on_xla("autocast", Autocast(), LOOP),
+        on_xla("autocast_while", Autocast(), WhileAccumulation()),
         Variant("autocast", backend="cpu", treatments=[Autocast(), LOOP]),
     ],
     test_tolerance={

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from suites.models import classification_loss
 from xla_equiv import ALL_STEPS, NO_STEPS, Case, PublishedValues, Suite, Tolerance, Variant
-from xla_equiv.treatments import Checkpointing, LoopedAccumulation, WhileAccumulation
+from xla_equiv.treatments import KEEP_BARRIERS, Checkpointing, LoopedAccumulation, WhileAccumulation
 
 PUBLISHED = json.loads((Path(__file__).parent / "data" / "published_losses.json").read_text(encoding="utf-8"))
 STEPS = MICRO_BATCHES = 8
@@ -87,8 +87,6 @@ def case(configuration: Configuration, *, full: bool, time_limit_s: float) -> Ca
 
 LOOP = LoopedAccumulation(sync_each_micro_batch=True)
 CHECKPOINTED = Checkpointing(modules=("1", "2", "3"))
-KEEP_BARRIERS = {"XLA_FLAGS": "--xla_disable_hlo_passes=cse_barrier_expander"}
-"""Without it XLA:CPU removes the barriers, and merges what is computed again with the first computation."""
 
 SEEN = "between the three arms, with one and two threads, on generic, SSE4, AVX2 and AVX-512 kernels"
 

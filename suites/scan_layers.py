@@ -9,15 +9,10 @@ iterations, a layer that runs once too often or too rarely, what all layers shar
 
 from torch import nn
 
+from suites.models import on_xla
 from suites.models.alike_layers import blocks_case, decoder_case
-from xla_equiv import ALL_STEPS, Equivalence, ExpectedFailure, Skip, Status, Suite, Tolerance, Variant
-from xla_equiv.treatments import Checkpointing, LoopedAccumulation, ScanLayers, Treatment, WhileAccumulation
-
-
-def variant(name: str, *treatments: Treatment) -> Variant:
-    """Return a way to train on XLA:CPU."""
-    return Variant(name, backend="xla:cpu", treatments=treatments)
-
+from xla_equiv import ALL_STEPS, Equivalence, ExpectedFailure, Skip, Status, Suite, Tolerance
+from xla_equiv.treatments import Checkpointing, LoopedAccumulation, ScanLayers, WhileAccumulation
 
 LOOP = LoopedAccumulation()
 EACH = Checkpointing(modules=("layers.*",))
@@ -31,13 +26,13 @@ SUITE = Suite(
         "batchnorm": blocks_case(seed=8, last=lambda: nn.BatchNorm1d(16)),
         "dropout": blocks_case(seed=8, last=lambda: nn.Dropout(0.25)),
     },
-    reference=variant("loop", LOOP),
+    reference=on_xla("loop", LOOP),
     candidates=[
-        variant("scan", ScanLayers(), LOOP),
-        variant("scan_pure", ScanLayers(is_pure=True), LOOP),
-        variant("scan_recompute", ScanLayers(recompute=True), LOOP),
-        variant("scan_while", ScanLayers(), WhileAccumulation()),
-        variant("checkpointed_in_scan", EACH, ScanLayers(), LOOP),
+        on_xla("scan", ScanLayers(), LOOP),
+        on_xla("scan_pure", ScanLayers(is_pure=True), LOOP),
+        on_xla("scan_recompute", ScanLayers(recompute=True), LOOP),
+        on_xla("scan_while", ScanLayers(), WhileAccumulation()),
+        on_xla("checkpointed_in_scan", EACH, ScanLayers(), LOOP),
     ],
     tolerance={
         "loss*": Tolerance(rtol=1e-6, atol=0.0, why=f"at most 12 % used {SEEN}"),

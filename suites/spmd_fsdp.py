@@ -10,7 +10,7 @@ optimizer state that are replicated where they are sharded, or the other way rou
 
 from torch import nn
 
-from suites.models import MLP, LabelledBatches, WrapEach, adamw, classification_loss, float32_rounding
+from suites.models import MLP, LabelledBatches, WrapEach, adamw, classification_loss, float32_rounding, on_xla
 from xla_equiv import ALL_STEPS, Case, Suite, Variant
 from xla_equiv.treatments import (
     DataParallel,
@@ -18,15 +18,8 @@ from xla_equiv.treatments import (
     SpmdDataParallel,
     SpmdFSDP,
     SpmdTensorParallel,
-    Treatment,
     WhileAccumulation,
 )
-
-
-def variant(name: str, *treatments: Treatment) -> Variant:
-    """Return a way to train on XLA:CPU."""
-    return Variant(name, backend="xla:cpu", treatments=treatments)
-
 
 LOOP, WHILE = LoopedAccumulation(), WhileAccumulation()
 ROWS_THEN_COLUMNS = {"layers.0.weight": (True, False), "layers.0.bias": (True,), "layers.1.weight": (False, True)}
@@ -43,14 +36,14 @@ SUITE = Suite(
         seed=81,
         clip_norm=0.1,
     ),
-    reference=variant("one_device", LOOP),
+    reference=on_xla("one_device", LOOP),
     candidates=[
-        variant("four_replicas", LOOP, DataParallel()),
-        variant("data_parallel", LOOP, SpmdDataParallel()),
-        variant("data_parallel_while", WHILE, SpmdDataParallel()),
-        variant("fsdp", LOOP, SpmdFSDP()),
-        variant("fsdp_each_linear", LOOP, SpmdFSDP(auto_wrap_policy=WrapEach(nn.Linear))),
-        variant("tensor_parallel", LOOP, SpmdTensorParallel(partitions=ROWS_THEN_COLUMNS)),
+        on_xla("four_replicas", LOOP, DataParallel()),
+        on_xla("data_parallel", LOOP, SpmdDataParallel()),
+        on_xla("data_parallel_while", WHILE, SpmdDataParallel()),
+        on_xla("fsdp", LOOP, SpmdFSDP()),
+        on_xla("fsdp_each_linear", LOOP, SpmdFSDP(auto_wrap_policy=WrapEach(nn.Linear))),
+        on_xla("tensor_parallel", LOOP, SpmdTensorParallel(partitions=ROWS_THEN_COLUMNS)),
         Variant("data_parallel", backend="xla:tpu", treatments=[LOOP, SpmdDataParallel()]),
     ],
     tolerance=float32_rounding(gradient=2e-7, parameter=5e-7, used="at most 6 % used between all variants, on AVX-512 kernels"),

@@ -1,6 +1,7 @@
 """The treatments that suites name. Importing this module does not import torch."""
 
 from xla_equiv.execute.treatments import DDP as DDP
+from xla_equiv.execute.treatments import KEEP_BARRIERS as KEEP_BARRIERS
 from xla_equiv.execute.treatments import AssumePure as AssumePure
 from xla_equiv.execute.treatments import Autocast as Autocast
 from xla_equiv.execute.treatments import CastTo as CastTo

@@ -1,4 +1,4 @@
-"""Small models that the suites train, with their losses and batches."""
+"""What suites share: small models with their losses, batches and optimizers, and variants."""
 
 from suites.models.centred import Centred as Centred
 from suites.models.convnet import Norm as Norm
@@ -15,5 +15,6 @@ from suites.models.mlp import labelled_batch as labelled_batch
 from suites.models.optimizers import adamw as adamw
 from suites.models.optimizers import momentum as momentum
 from suites.models.rounding import float32_rounding as float32_rounding
+from suites.models.variants import on_xla as on_xla
 from suites.models.wrapping import WrapEach as WrapEach
 from suites.models.wrapping import WrapFrom as WrapFrom

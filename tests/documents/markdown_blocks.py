@@ -1,10 +1,13 @@
 """The fenced code blocks of the project's documents, and the command lines in them."""
 
+import importlib.util
 import re
 import shlex
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -30,6 +33,17 @@ class Call:
 
     arguments: tuple[str, ...]
     exit_code: int | None = None
+
+
+def script(name: str) -> ModuleType:
+    """Return the script docs/NAME.py as a module."""
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", ROOT / "docs" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 def blocks(document: Path, language: str = "") -> list[Block]:

@@ -1,14 +1,12 @@
 """What README.md and the other documents say is so: commands, options, tables, files, links."""
 
-import importlib.util
 import re
 from pathlib import Path
-from types import ModuleType
 
 import click
 import pytest
 import tomlkit
-from markdown_blocks import DOCUMENTS, ROOT, Call, all_calls, blocks
+from markdown_blocks import DOCUMENTS, ROOT, Call, all_calls, blocks, script
 
 from xla_equiv.execute.suite_files import suite_paths
 from xla_equiv.faces.cli import cli
@@ -71,17 +69,8 @@ def test_the_options_of_pytest_are_those_of_the_plugin() -> None:
     assert set(re.findall(r"--xe-[\w-]+", README.read_text())) == existing
 
 
-def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate_documents", ROOT / "docs" / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_the_generated_blocks_are_whole_and_up_to_date() -> None:
-    assert generator().problems(README.read_text()) == []
+    assert script("generate").problems(README.read_text()) == []
 
 
 @pytest.mark.parametrize(
@@ -97,7 +86,7 @@ def test_the_generated_blocks_are_whole_and_up_to_date() -> None:
 def test_a_malformed_block_is_found(old: str, new: str, fault: str) -> None:
     text = README.read_text()
     assert old in text
-    found = generator().problems(text.replace(old, new, 1)) + generator().problems(text.replace(old, new))
+    found = script("generate").problems(text.replace(old, new, 1)) + script("generate").problems(text.replace(old, new))
     assert any(fault.replace("'", "") in problem.replace("'", "") for problem in found)
 
 

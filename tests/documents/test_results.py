@@ -1,10 +1,8 @@
 """docs/results.md is what its script makes of a report, and has every test of the suites that it is about."""
 
-import importlib.util
 import re
-from types import ModuleType
 
-from markdown_blocks import ROOT
+from markdown_blocks import ROOT, script
 
 from xla_equiv.execute.suite_files import load_suite
 from xla_equiv.store.report import Report
@@ -13,15 +11,6 @@ from xla_equiv.values.plan import expand
 from xla_equiv.values.verdict import Comparison, ComparisonKind, Status, Verdict
 
 DOCUMENT = ROOT / "docs" / "results.md"
-
-
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("results", ROOT / "docs" / "results.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_the_document_has_every_candidate_of_its_suites() -> None:
@@ -58,7 +47,7 @@ def test_a_row_says_what_was_declared_what_came_of_it_and_why() -> None:
         Verdict(test="s::loop[xla:cpu]", status=Status.EXACT),
         Verdict(test="s::each[xla:cpu]", status=Status.EXACT, comparisons=(comparison,)),
     )
-    text = script().render(Report(created="2026", run="r", verdicts=verdicts, exit_code=0))
+    text = script("results").render(Report(created="2026", run="r", verdicts=verdicts, exit_code=0))
     assert re.search(r"\| `each\[xla:cpu\]` *\| bitwise *\| = EXACT *\| - .*candidate has 2 more dot", text)
     assert "`loop[xla:cpu]`" not in text
     assert "xla-equiv run s --json report.json" in text

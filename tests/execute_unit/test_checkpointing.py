@@ -7,10 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from xla_equiv.execute.treatments.checkpointing import BARRIER
 from xla_equiv.treatments import Checkpointing, Trained
 from xla_equiv.values.errors import SuiteError
-from xla_equiv.values.graph import GraphFacts, ModuleFacts
+from xla_equiv.values.graph import BARRIER, GraphFacts, ModuleFacts
 
 LAYERS = Checkpointing(modules=("layers.*",), library="torch")
 AGAIN = {"dot": 2}
@@ -55,7 +54,7 @@ def net() -> nn.Module:
 def trained(model: nn.Module, graph: GraphFacts | None = None) -> Trained:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     modules = dict(model.named_modules())
-    return Trained(graph=graph or GraphFacts(), model=model, modules=modules, optimizer=optimizer, steps=1, micro_batches=1)
+    return Trained(graph=graph or GraphFacts(), model=model, modules=modules, optimizer=optimizer, micro_batches=1)
 
 
 def gradients(model: nn.Module) -> list[torch.Tensor]:

@@ -32,7 +32,7 @@ def test_a_row_has_the_facts_of_all_modules() -> None:
         "modules": "2",
         "matrix products traced": "10 bf16, 2 f32",
         "optimised": "8 f32",
-        "recomputed": "4 dot",
+        "recomputed": "4",
         "barriers traced": "4",
         "kept": "-",
         "loops": "3 iterations, ? iterations",

@@ -4,7 +4,7 @@ import numpy as np
 
 from xla_equiv.values.graph import GraphFacts, ModuleFacts
 from xla_equiv.values.trace import Entry, RunFacts, memory_trace
-from xla_equiv.values.treatment import Treatment, overriding
+from xla_equiv.values.treatment import Treatment, accumulating
 
 
 def test_a_trace_over_arrays_yields_them_in_order() -> None:
@@ -34,5 +34,5 @@ def test_the_last_treatment_that_accumulates_runs_the_micro_batches() -> None:
         pass
 
     one, two = First(), Second()
-    assert overriding([one, Treatment(), two, Treatment()], "accumulate") is two
-    assert overriding([Treatment()], "accumulate") is None
+    assert accumulating([one, Treatment(), two, Treatment()]) is two
+    assert accumulating([Treatment()]) is None

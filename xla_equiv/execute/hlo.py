@@ -6,11 +6,10 @@ from collections import Counter
 
 from xla_equiv.execute.hlo_instructions import METADATA, Instruction, computations, live
 from xla_equiv.execute.recomputation import recomputed
-from xla_equiv.values.graph import ModuleFacts
+from xla_equiv.values.graph import PRODUCTS, ModuleFacts
 
 NAME = re.compile(r"%[\w.\-]+|[\w.\-]+(?=: )")  # in the head of a computation, parameters stand without %
 TRIP_COUNT = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
-PRODUCTS = ("dot", "convolution")
 COLLECTIVE = re.compile("all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute")
 GROUPS = re.compile(r"replica_groups=(?:\{\{([\d,]*)\}|\[\d+,(\d+)\])")
 PRECISION = re.compile(r"operand_precision=\{(\w+)")

@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-BARRIER = "opt-barrier"
+from xla_equiv.values.graph import BARRIER
+
 METADATA = re.compile(r", metadata=\{[^}]*\}")
 HEAD = re.compile(r"^(?:ENTRY )?%?([\w.\-]+) .*\{$")
 INDEX = re.compile(r"index=(\d+)")

@@ -10,7 +10,6 @@ import numpy as np
 from xla_equiv.execute.outcome import Ending, Outcome
 from xla_equiv.measure.attribution import attribute, likely_causes
 from xla_equiv.measure.compare import compare_traces
-from xla_equiv.measure.graphs import graph_difference
 from xla_equiv.measure.inputs import input_findings, stale_findings
 from xla_equiv.measure.metrics import same_bits
 from xla_equiv.measure.vacuity import blind_findings, draw_findings, padding_findings
@@ -135,7 +134,6 @@ def _equivalence(reference: Trace, candidate: Trace, test: Test, tolerances: Tol
         found,
         status=Status.DRIFT if fell else found.status,
         likely=tuple(causes),
-        graph=graph_difference(reference.facts.graph, candidate.facts.graph),
         declared=test.equivalence,
     )
 

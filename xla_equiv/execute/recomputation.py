@@ -4,7 +4,8 @@ import hashlib
 import re
 from collections import Counter
 
-from xla_equiv.execute.hlo_instructions import BARRIER, OPERAND, Instruction, computations, live
+from xla_equiv.execute.hlo_instructions import OPERAND, Instruction, computations, live
+from xla_equiv.values.graph import BARRIER
 
 REARRANGING = frozenset(
     ["bitcast", "broadcast", "constant", "convert", "copy", "get-tuple-element", "iota", "parameter", "reshape", "slice", "transpose", "tuple"]

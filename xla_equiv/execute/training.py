@@ -27,7 +27,7 @@ from xla_equiv.values.plan import Test
 from xla_equiv.values.spread import Spread
 from xla_equiv.values.stages import Stage
 from xla_equiv.values.trace import Array, InputDigest, RunFacts
-from xla_equiv.values.treatment import StepInputs, StepOutputs, Trained, Treatment
+from xla_equiv.values.treatment import Reduces, StepInputs, StepOutputs, Trained, accumulating
 
 GRAPHS_FOLDER = "graphs"
 """Folder, in that of a trace, of the text of the modules that executed the steps."""
@@ -93,7 +93,7 @@ class Training:
         if self.stage.takes is None:
             self.recorder.write_initial(carried)
         trainable = [p for p in self.model.module.parameters() if p.requires_grad]
-        self.optimizer = self._way_to("prepare_optimizer").prepare_optimizer(
+        self.optimizer = self.model.deciding("prepare_optimizer").prepare_optimizer(
             self.model.module, self.case.optimizer, trainable
         )
         carried, unproven = self.handover.take_up(self.model, self.optimizer, carried, self.backend)
@@ -124,10 +124,6 @@ class Training:
         if self.is_replica and of_device:
             return stream_seed(self.case.seed, "replica", self.replica.rank)
         return stream_seed(self.case.seed, "draw", self.draw) if self.draw else self.case.seed
-
-    def _way_to(self, method: str) -> Treatment:
-        """Return the treatment that decides how to do `method`."""
-        return self.model.way_to(method) or Treatment()
 
     def _writer(self) -> Write:
         """Return what saves a step: of a replica beside the others', otherwise as a step of the trace."""
@@ -172,11 +168,12 @@ class Training:
         if self.case.before_accumulation:
             self.case.before_accumulation(module, step)
         batches = self._batches(step, device)
-        treatment = self._way_to("accumulate")
+        treatment = accumulating(self.stage.treatments)
+        assert treatment is not None  # a Variant without one cannot be made
         inputs = StepInputs(step=step, loss=self.case.loss, batches=batches, carried=carried, sync=sync)
         outputs = treatment.accumulate(module, inputs)
         if not isinstance(outputs, StepOutputs):
-            raise TypeError(f"{treatment.name}.accumulate returned {type(outputs).__name__}, not StepOutputs")
+            raise TypeError(f"{type(treatment).__name__}.accumulate returned {type(outputs).__name__}, not StepOutputs")
         self._keep(step, outputs)
         self.optimizer.step()
         carried = tuple(tensor.detach() for tensor in outputs.carried)
@@ -189,7 +186,7 @@ class Training:
         for number, loss in enumerate(outputs.micro_losses):
             self.recorder.keep(f"loss/{number}", loss, step)
         self.recorder.keep("loss", outputs.loss, step)
-        reducing = [t for t in self.stage.treatments if type(t).reduce is not Treatment.reduce]
+        reducing = [treatment for treatment in self.stage.treatments if isinstance(treatment, Reduces)]
         if reducing and self.is_replica:
             self.recorder.keep_gradients(step, kind="local_grad")
         for treatment in reducing:
@@ -204,7 +201,7 @@ class Training:
             self.recorder.keep("grad_norm", nn.utils.get_total_norm(gradients), step)
 
     def _clip(self, max_norm: float) -> Tensor | None:
-        treatment = self.model.way_to("clip")
+        treatment = self.model.clipping
         if treatment:
             return treatment.clip(self.model.module, self.optimizer, max_norm)
         return nn.utils.clip_grad_norm_(list(self.model.module.parameters()), max_norm)
@@ -222,7 +219,6 @@ class Training:
             model=self.model.module,
             modules=self.model.modules,
             optimizer=self.optimizer,
-            steps=self.stage.last - self.stage.first + 1,
             micro_batches=self.case.micro_batches,
         )
         if self.graphs and not self.graphs.is_blind and not graph.modules:

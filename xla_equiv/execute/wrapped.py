@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from xla_equiv.values.shards import Member
-from xla_equiv.values.treatment import Treatment, overriding
+from xla_equiv.values.treatment import Checkpoints, Clips, Treatment
 
 
 class WrappedModel:
@@ -48,9 +48,20 @@ class WrappedModel:
         """Return the submodules by the names that they had before they were wrapped; of several, the innermost."""
         return {self._name(f"{name}.").rstrip("."): module for name, module in self.module.named_modules()}
 
-    def way_to(self, method: str) -> Treatment | None:
-        """Return the treatment that decides how to do `method`, None where none does."""
-        return overriding(self._treatments, method)
+    def deciding(self, method: str) -> Treatment:
+        """Return the last treatment that overrides `method` of Treatment, a plain one where none does."""
+        able = [t for t in self._treatments if getattr(type(t), method) is not getattr(Treatment, method)]
+        return able[-1] if able else Treatment()
+
+    @property
+    def clipping(self) -> Clips | None:
+        """Return the treatment that clips gradients, None where torch does."""
+        return next((one for one in reversed(self._treatments) if isinstance(one, Clips)), None)
+
+    @property
+    def checkpointing(self) -> Checkpoints | None:
+        """Return the treatment that saves and loads, None where the state of model and optimizer is saved."""
+        return next((one for one in reversed(self._treatments) if isinstance(one, Checkpoints)), None)
 
     def parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         """Yield (name, parameter); a sharded one is this replica's shard, and its name one of the layout's."""
@@ -70,7 +81,7 @@ class WrappedModel:
 
     def optimizer_state(self, optimizer: torch.optim.Optimizer) -> Mapping[Tensor, Mapping[str, Any]]:
         """Return the optimizer's state: parameter -> slot -> value."""
-        return (self.way_to("optimizer_state") or Treatment()).optimizer_state(optimizer)
+        return self.deciding("optimizer_state").optimizer_state(optimizer)
 
     def held(self, optimizer: torch.optim.Optimizer) -> Iterator[Tensor]:
         """Yield everything that a step changes: what is to be computed of it tells one traced graph from others."""

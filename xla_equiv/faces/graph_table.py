@@ -18,7 +18,6 @@ HEADERS = (
     "collectives",
     "largest module",
 )
-BARRIER = "opt-barrier"
 KIB = 1024
 
 
@@ -31,10 +30,9 @@ def proof(graph: GraphFacts) -> str:
     """Return in one line what the modules of `graph` show of the treatments."""
     traced, kept = graph.total("traced_dots"), graph.total("dots")
     parts = [f"{_counts(traced)} matrix products" + (f", {_counts(kept)} when optimised" if traced != kept else "")]
-    again = sum(_products(graph).values())
-    parts += [f"{again} of them computed again"] if again else []
-    barriers = graph.total("traced")[BARRIER]
-    parts += [f"{barriers} barriers, {graph.count(BARRIER)} kept"] if barriers else []
+    parts += [f"{graph.recomputed_products} of them computed again"] if graph.recomputed_products else []
+    barriers, left = graph.barriers
+    parts += [f"{barriers} barriers, {left} kept"] if barriers else []
     parts += [f"loops of {', '.join(map(str, dict.fromkeys(graph.trip_counts)))}"] if graph.trip_counts else []
     parts += [_counts(graph.total("collectives"))] if graph.total("collectives") else []
     parts += [f"{len(graph.modules)} module{'s' * (len(graph.modules) != 1)}"]
@@ -50,17 +48,12 @@ def _row(verdict: Verdict) -> tuple[str, ...]:
         str(len(graph.modules)),
         _counts(graph.total("traced_dots")),
         _counts(graph.total("dots")),
-        _counts(_products(graph)),
-        str(graph.total("traced")[BARRIER] or "-"),
-        str(graph.count(BARRIER) or "-"),
+        str(graph.recomputed_products or "-"),
+        *(str(count or "-") for count in graph.barriers),
         ", ".join(f"{count or '?'} iterations" for count in dict.fromkeys(graph.trip_counts)) or "-",
         _counts(graph.total("collectives")),
         f"{graph.size_bytes / KIB:.1f} KiB" if graph.size_bytes else "-",
     )
-
-
-def _products(graph: GraphFacts) -> Mapping[str, int]:
-    return {opcode: count for opcode, count in graph.total("recomputed").items() if opcode in ("dot", "convolution")}
 
 
 def _counts(counts: Mapping[str, int]) -> str:

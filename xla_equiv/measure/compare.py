@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from xla_equiv.measure.distributions import measure_distribution
+from xla_equiv.measure.graphs import graph_difference
 from xla_equiv.measure.metrics import measure
 from xla_equiv.values.patterns import key_group, matches
 from xla_equiv.values.ranks import is_of_each_rank, split_rank
@@ -75,6 +76,7 @@ def compare_traces(
         findings=tuple(findings),
         compared=len(measurements),
         unobserved=tuple(unobserved),
+        graph=graph_difference(reference.facts.graph, candidate.facts.graph),
     )
 
 

@@ -4,6 +4,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+BARRIER = "opt-barrier"
+PRODUCTS = ("dot", "convolution")
+
 
 @dataclass(frozen=True)
 class ModuleFacts:
@@ -53,6 +56,16 @@ class GraphFacts:
     def count(self, opcode: str) -> int:
         """Return how often `opcode` stands in all optimised modules."""
         return self.total("opcodes")[opcode]
+
+    @property
+    def barriers(self) -> tuple[int, int]:
+        """Return how many optimization barriers were traced, and how many are left in the optimised modules."""
+        return self.total("traced")[BARRIER], self.count(BARRIER)
+
+    @property
+    def recomputed_products(self) -> int:
+        """Return how many matrix products and convolutions were traced that compute again what another has."""
+        return sum(self.total("recomputed")[opcode] for opcode in PRODUCTS)
 
     @property
     def trip_counts(self) -> list[int]:

@@ -14,7 +14,7 @@ from xla_equiv.values.spread import Spread
 from xla_equiv.values.stages import stages_of
 from xla_equiv.values.steps import ALL_STEPS, LAST_STEP, Steps
 from xla_equiv.values.tolerance import Tolerance
-from xla_equiv.values.treatment import Treatment, overriding
+from xla_equiv.values.treatment import Reduces, Treatment, accumulating
 from xla_equiv.values.verdict import Status
 
 LEAST_DRAWS = 16
@@ -47,13 +47,13 @@ class Variant:
     def __post_init__(self) -> None:
         if not is_name(self.name):
             raise SuiteError(f"variant name {self.name!r} has characters other than letters, digits, '_' and '-'")
-        if overriding(self.treatments, "accumulate") is None:
+        if accumulating(self.treatments) is None:
             raise SuiteError(
                 f"variant {self.name!r} has no treatment that accumulates",
                 next="add LoopedAccumulation() or WhileAccumulation() to its treatments",
             )
 
-        reducing = [t.name for t in self.treatments if type(t).reduce is not Treatment.reduce]
+        reducing = [t.name for t in self.treatments if isinstance(t, Reduces)]
         if reducing and not self._spreads:
             raise SuiteError(
                 f"variant {self.name!r} trains on one device, and {reducing[0]} reduces over replicas",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from xla_equiv.values.spread import Spread
 
@@ -64,7 +64,6 @@ class Trained:
         model: as its treatments have prepared it.
         modules: its submodules by the names that they had before the treatments wrapped them.
         optimizer: that trained it.
-        steps: how many this process trained.
         micro_batches: of each step.
     """
 
@@ -72,15 +71,15 @@ class Trained:
     model: nn.Module
     modules: Mapping[str, nn.Module]
     optimizer: Optimizer
-    steps: int
     micro_batches: int
 
 
 class Treatment:
     """One named way to execute a training step. Subclass it in a file of its own; nothing else changes.
 
-    Treatments of a variant compose: each may replace the model, and the last that overrides
-    `accumulate` runs the micro-batches. Under `Spread.REPLICAS` every replica calls each method once.
+    Every method here may be overridden. A treatment that does more has the methods of `Accumulates`, `Reduces`,
+    `Clips` or `Checkpoints` as well. Treatments of a variant compose: each may replace the model, all that reduce do,
+    and the last that accumulates runs the micro-batches. Under `Spread.REPLICAS` every replica calls each method once.
     """
 
     spread: ClassVar[Spread] = Spread.ONE
@@ -133,29 +132,6 @@ class Treatment:
         """Return the optimizer; `create` makes what the case asks for."""
         return create(parameters)
 
-    def accumulate(self, model: nn.Module, inputs: StepInputs) -> StepOutputs:
-        """Run all micro-batches of one step, and leave the accumulated gradients on `model`."""
-        raise NotImplementedError(f"{self.name} does not say how to accumulate")
-
-    def reduce(self, model: nn.Module, optimizer: Optimizer) -> None:
-        """Combine the gradients of the replicas, once the step has accumulated its own."""
-
-    def clip(self, model: nn.Module, optimizer: Optimizer, max_norm: float) -> Tensor | None:
-        """Clip the gradients to the global norm `max_norm`, where torch's `clip_grad_norm_` is not the way.
-
-        Returns:
-            The norm that they had, a scalar; None where it cannot be seen.
-        """
-        raise NotImplementedError(f"{self.name} leaves clipping to torch")
-
-    def save(self, model: nn.Module, optimizer: Optimizer, folder: Path, rest: Mapping[str, Any]) -> None:
-        """Save what this replica holds, and `rest`, as its file in `folder`, where their `state_dict` is not the way."""
-        raise NotImplementedError(f"{self.name} leaves saving to torch")
-
-    def load(self, model: nn.Module, optimizer: Optimizer, folder: Path) -> None:
-        """Load what `save` has saved into `model` and `optimizer`."""
-        raise NotImplementedError(f"{self.name} leaves loading to torch")
-
     def parameter_name(self, name: str) -> str:
         """Return the name that a parameter or buffer had before `prepare_model` wrapped the model."""
         return name
@@ -176,10 +152,53 @@ class Treatment:
         return ""
 
 
-def overriding(treatments: Sequence[Treatment], method: str) -> Treatment | None:
-    """Return the last of `treatments` that has its own way to do `method`, or None."""
-    able = [t for t in treatments if getattr(type(t), method) is not getattr(Treatment, method)]
-    return able[-1] if able else None
+@runtime_checkable
+class Accumulates(Protocol):
+    """Of a treatment that runs the micro-batches of a step."""
+
+    def accumulate(self, model: nn.Module, inputs: StepInputs) -> StepOutputs:
+        """Run all micro-batches of one step, and leave the accumulated gradients on `model`."""
+        ...
+
+
+@runtime_checkable
+class Reduces(Protocol):
+    """Of a treatment that combines the gradients of the replicas, once a step has accumulated its own."""
+
+    def reduce(self, model: nn.Module, optimizer: Optimizer) -> None:
+        """Put the gradients of all replicas in place of this replica's own."""
+        ...
+
+
+@runtime_checkable
+class Clips(Protocol):
+    """Of a treatment under which torch's `clip_grad_norm_` is not the way to clip."""
+
+    def clip(self, model: nn.Module, optimizer: Optimizer, max_norm: float) -> Tensor | None:
+        """Clip the gradients to the global norm `max_norm`.
+
+        Returns:
+            The norm that they had, a scalar; None where it cannot be seen.
+        """
+        ...
+
+
+@runtime_checkable
+class Checkpoints(Protocol):
+    """Of a treatment under which the `state_dict` of model and optimizer is not the way to save them."""
+
+    def save(self, model: nn.Module, optimizer: Optimizer, folder: Path, rest: Mapping[str, Any]) -> None:
+        """Save what this replica holds, and `rest`, as its file in `folder`."""
+        ...
+
+    def load(self, model: nn.Module, optimizer: Optimizer, folder: Path) -> None:
+        """Load what `save` has saved into `model` and `optimizer`."""
+        ...
+
+
+def accumulating(treatments: Sequence[Treatment]) -> Accumulates | None:
+    """Return the last of `treatments` that accumulates, None when none does."""
+    return next((one for one in reversed(treatments) if isinstance(one, Accumulates)), None)
 
 
 def first_absence(treatments: Sequence[Treatment]) -> Absence | None:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from suites.models.alike_layers import blocks_case
 from xla_equiv import Suite, Variant
-from xla_equiv.treatments import Checkpointing, LoopedAccumulation
+from xla_equiv.treatments import KEEP_BARRIERS, Checkpointing, LoopedAccumulation
 
 
 class Growing(nn.Module):
@@ -33,7 +33,7 @@ def variant(name: str, **options: bool) -> Variant:
         name,
         backend="xla:cpu",
         treatments=[Checkpointing(modules=("layers.*",), **options), LoopedAccumulation()],
-        env={"XLA_FLAGS": "--xla_disable_hlo_passes=cse_barrier_expander"},
+        env=KEEP_BARRIERS,
     )
 
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from suites.models.alike_layers import blocks_case
 from xla_equiv import Suite, Tolerance, Variant
 from xla_equiv.treatments import (
+    KEEP_BARRIERS,
     Autocast,
     Checkpointing,
     DynamoForward,
@@ -22,8 +23,6 @@ from xla_equiv.treatments import (
     Treatment,
     WhileAccumulation,
 )
-
-KEEP_BARRIERS = {"XLA_FLAGS": "--xla_disable_hlo_passes=cse_barrier_expander"}
 
 
 class CheckpointNotApplied(Checkpointing):

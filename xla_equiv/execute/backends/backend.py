@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from xla_equiv.values.absence import Absence as Absence
+from xla_equiv.values.errors import SelectionError
 from xla_equiv.values.spread import Spread
 
 if TYPE_CHECKING:
     import torch
 
 
-class Backend:
+class Backend(ABC):
     """Where a variant runs. Subclass it in a file of its own and register it.
 
     `absence` and `process_env` are asked by the controlling process, which has not imported torch;
@@ -51,16 +53,20 @@ class Backend:
 
         Raises:
             ReplicaFailed: a replica raised; the others were stopped.
+            SelectionError: the backend does not say how, though its `spreads` may promise it.
         """
-        raise NotImplementedError
+        raise SelectionError(
+            f"the backend {self.name!r} does not say how to run {replicas} replicas",
+            next=f"override run_replicas in {type(self).__name__}, or leave Spread.REPLICAS out of its spreads",
+        )
 
+    @abstractmethod
     def device(self) -> torch.device:
         """Return the device to train on, having brought it up."""
-        raise NotImplementedError
 
+    @abstractmethod
     def device_class(self) -> str:
         """Return the kind of device that goldens are kept for, such as `cpu` or `tpu-v5e`."""
-        raise NotImplementedError
 
     def seed(self, seed: int) -> None:
         """Seed the device's own generator."""

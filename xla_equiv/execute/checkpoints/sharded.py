@@ -53,7 +53,7 @@ def save_shard(
         parameters=_parameters(model, optimizer),
         layout=to_lists(model.layout),
     )
-    way = model.way_to("save")
+    way = model.checkpointing
     if way:
         way.save(model.module, optimizer, folder, {**rest, ORIGIN: asdict(origin)})
         return
@@ -83,7 +83,7 @@ def load_model_shard(folder: Path, model: WrappedModel, *, replica: Replica) -> 
     Raises:
         CheckpointError: they are missing or damaged, or do not fit; the model is as it was.
     """
-    if model.way_to("load"):
+    if model.checkpointing:
         return
     shard = read_shard(shard_path(folder, replica.rank, replica.ranks))
     problems = state_problems(shard.states["model"], model.module.state_dict())
@@ -108,7 +108,7 @@ def load_optimizer_shard(
     if saved != parameters:
         problems = [f"it has the parameters {', '.join(parameters)}", f"saved were those of {', '.join(saved)}"]
         raise _unfit(shard, "the optimizer", problems)
-    way = model.way_to("load")
+    way = model.checkpointing
     if way:
         way.load(model.module, optimizer, folder)
     else:

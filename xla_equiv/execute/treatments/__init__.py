@@ -1,5 +1,6 @@
 """Treatments that come with the project, one file each."""
 
+from xla_equiv.execute.treatments.checkpointing import KEEP_BARRIERS as KEEP_BARRIERS
 from xla_equiv.execute.treatments.checkpointing import Checkpointing as Checkpointing
 from xla_equiv.execute.treatments.compiled_step import CompiledStep as CompiledStep
 from xla_equiv.execute.treatments.data_parallel import DataParallel as DataParallel

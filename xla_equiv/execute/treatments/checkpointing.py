@@ -8,15 +8,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from xla_equiv.values.errors import SuiteError, choices_text
-from xla_equiv.values.graph import GraphFacts
+from xla_equiv.values.graph import BARRIER, PRODUCTS, GraphFacts
 from xla_equiv.values.treatment import Trained, Treatment
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+KEEP_BARRIERS: Mapping[str, str] = {"XLA_FLAGS": "--xla_disable_hlo_passes=cse_barrier_expander"}
+"""Environment of a variant whose checkpointing is to survive on XLA:CPU. That compiler removes optimization barriers,
+and then merges what is computed again with the first computation; without the pass that removes them it does not."""
+
 STATE = "_xla_equiv_checkpointed"
-BARRIER = "opt-barrier"
-HEAVY = ("dot", "convolution", "while")
+HEAVY = (*PRODUCTS, "while")
 """What is counted to see whether a recomputation has survived: matrix products, and loops that hold some."""
 
 
@@ -92,7 +95,7 @@ class Checkpointing(Treatment):
         traced, optimised = graph.total("traced"), graph.total("opcodes")
         products = sum(repeated[opcode] for opcode in HEAVY)
         merged = sum(max(0, traced[opcode] - optimised[opcode]) for opcode in HEAVY)
-        barriers, kept = traced[BARRIER], optimised[BARRIER]
+        barriers, kept = graph.barriers
         is_apart = any(module.traced_dots and BARRIER not in module.traced for module in graph.modules)
         if not barriers or not (repeated or is_apart):
             return f"{self.name}: the traced graphs compute nothing again behind an optimization barrier"
