@@ -6,6 +6,7 @@
 A block stands between `<!-- generated: NAME -->` and `<!-- end -->`.
 """
 
+import inspect
 import math
 import re
 import shlex
@@ -18,10 +19,12 @@ from pathlib import Path
 import click
 from tabulate import tabulate
 
+from xla_equiv import treatments as shipped
 from xla_equiv.faces.cli import COMMANDS
 from xla_equiv.faces.failure_text import CLAUSES
 from xla_equiv.faces.tables import HEADERS, SYMBOLS
 from xla_equiv.values.tolerance import DEFAULTS_BY_DTYPE
+from xla_equiv.values.treatment import Treatment
 from xla_equiv.values.verdict import Status, Verdict, exit_code
 
 ROOT = Path(__file__).parents[1]
@@ -89,6 +92,25 @@ def commands() -> str:
     return _table(("command", ""), [(f"`xla-equiv {name}`", text) for name, text in COMMANDS.items()])
 
 
+def treatments() -> str:
+    """Return the table of the treatments that ship."""
+    found = [one for one in vars(shipped).values() if isinstance(one, type) and issubclass(one, Treatment) and one is not Treatment]
+    rows = [(f"`{one.__name__}`", *map(_in_one_line, (_summary(one), _source(one)))) for one in found]
+    return _table(("treatment", "", "runs"), sorted(rows))
+
+
+def _summary(treatment: type) -> str:
+    return (inspect.getdoc(treatment) or "").partition("\n\n")[0]
+
+
+def _source(treatment: type) -> str:
+    return (inspect.getdoc(treatment) or "").partition("Source:\n")[2]
+
+
+def _in_one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
 def default_tolerances() -> str:
     """Return the table of the project's default tolerances."""
     rows = [
@@ -112,6 +134,7 @@ BLOCKS: Mapping[str, Report | Table] = {
     ),
     "statuses": Table(statuses),
     "commands": Table(commands),
+    "treatments": Table(treatments),
     "default-tolerances": Table(default_tolerances),
 }
 

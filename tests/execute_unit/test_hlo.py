@@ -50,6 +50,40 @@ def renamed(text: str) -> str:
     )
 
 
+PRODUCT = """HloModule one.9
+
+ENTRY %main.9 (p0.1: f32[2,8,4], p1.2: f32[2,4,3]) -> f32[2,8,3] {
+  %p0.1 = f32[2,8,4]{2,1,0} parameter(0)
+  %p1.2 = f32[2,4,3]{2,1,0} parameter(1)
+  ROOT %dot.3 = f32[2,8,3]{2,1,0} dot(%p0.1, %p1.2), lhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_batch_dims={0}, rhs_contracting_dims={1}
+}
+"""
+REWRITTEN = PRODUCT.replace(" dot(", " custom(")
+
+
+@pytest.mark.parametrize(
+    ("rows", "summed", "columns", "merged"), [(8, 4, 3, 1), (1, 4, 3, 0), (8, 1, 3, 0), (8, 4, 1, 0), (1, 1, 1, 0)]
+)
+def test_a_lost_product_is_merged_unless_a_dimension_is_one(rows: int, summed: int, columns: int, merged: int) -> None:
+    def sized(text: str) -> str:
+        shapes = {"[2,8,4]": (rows, summed), "[2,4,3]": (summed, columns), "[2,8,3]": (rows, columns)}
+        for old, sizes in shapes.items():
+            text = text.replace(old, f"[2,{sizes[0]},{sizes[1]}]!")
+        return text.replace("!", "")
+
+    assert module_facts(sized(REWRITTEN), sized(PRODUCT)).merged == merged
+    assert module_facts(sized(PRODUCT), sized(PRODUCT)).merged == 0
+
+
+def test_nothing_is_merged_where_the_traced_module_is_not_known() -> None:
+    assert module_facts(REWRITTEN).merged == 0
+
+
+def test_the_arguments_are_counted_by_type() -> None:
+    assert module_facts(MODULE).parameters == {"f32[4]": 1, "s32[]": 1}
+    assert module_facts(MODULE.partition("\n")[2]).parameters == {}
+
+
 def test_every_opcode_is_counted() -> None:
     assert module_facts(MODULE).opcodes == {
         "add": 2,

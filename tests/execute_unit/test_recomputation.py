@@ -49,6 +49,29 @@ def test_another_computation_is_not_a_repetition(old: str, new: str) -> None:
     assert recomputed(MODULE.replace(old, new))["dot"] == 0
 
 
+def test_what_is_repeated_on_one_side_of_a_barrier_is_not_computed_again() -> None:
+    again = "  %dot.20 = f32[4,4]{1,0} dot(%get-tuple-element.7, %p1.2), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+    text = MODULE.replace("  %tanh.10 =", again + "  %tanh.10 =").replace("tanh(%dot.9)", "add(%dot.9, %dot.20)")
+    assert recomputed(text) == {"dot": 1}
+
+
+def test_what_two_barriers_keep_apart_is_computed_again() -> None:
+    barrier = "  %opt-barrier.0 = f32[4,4]{1,0} opt-barrier(%p0.1)\n"
+    text = MODULE.replace("  %dot.3 =", barrier + "  %dot.3 =").replace("dot(%p0.1,", "dot(%opt-barrier.0,")
+    assert recomputed(text) == {"dot": 1, "tanh": 1}
+
+
+def test_collectives_are_transparent_and_not_counted() -> None:
+    text = MODULE.replace("tanh(%dot.3)", "all-gather(%dot.3), channel_id=1, dimensions={0}")
+    text = text.replace("tanh(%dot.9)", "all-gather(%dot.9), channel_id=2, dimensions={0}")
+    root = "multiply(%tanh.10, %get-tuple-element.8)"
+    assert root in text
+    assert recomputed(text) == {"dot": 1}
+    last = "  %abs.30 = f32[4,4]{1,0} abs(%tanh.4)\n  %abs.31 = f32[4,4]{1,0} abs(%tanh.10)\n"
+    text = text.replace("  ROOT", last + "  ROOT").replace(root, "multiply(%abs.31, %abs.30)")
+    assert recomputed(text) == {"dot": 1, "abs": 1}
+
+
 def test_random_numbers_are_never_the_same() -> None:
     text = MODULE.replace(" tanh(%dot.3)", " rng(%dot.3)").replace(" tanh(%dot.9)", " rng(%dot.9)")
     assert recomputed(text) == {"dot": 1}

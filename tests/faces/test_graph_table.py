@@ -18,6 +18,7 @@ MODULE = ModuleFacts(
     traced={"dot": 6, "opt-barrier": 2},
     traced_dots={"bf16": 5, "f32": 1},
     recomputed={"dot": 2, "tanh": 7},
+    merged=3,
     collectives={"all-reduce of 4": 3},
     size_bytes=2048,
 )
@@ -32,7 +33,8 @@ def test_a_row_has_the_facts_of_all_modules() -> None:
         "modules": "2",
         "matrix products traced": "10 bf16, 2 f32",
         "optimised": "8 f32",
-        "recomputed": "4",
+        "traced again": "4",
+        "merged": "6",
         "barriers traced": "4",
         "kept": "-",
         "loops": "3 iterations, ? iterations",
@@ -43,7 +45,7 @@ def test_a_row_has_the_facts_of_all_modules() -> None:
 
 def test_the_proof_stands_in_one_line() -> None:
     assert proof(VERDICT.graph) == (
-        "10 bf16, 2 f32 matrix products, 8 f32 when optimised; 4 of them computed again; 4 barriers, 0 kept; "
+        "10 bf16, 2 f32 matrix products, 8 f32 when optimised; 4 of them traced again, 6 merged; 4 barriers, 0 kept; "
         "loops of 3, 0; 6 all-reduce of 4; 2 modules"
     )
     assert proof(GraphFacts()) == "-"

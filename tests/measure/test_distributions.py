@@ -44,11 +44,26 @@ def test_another_mean_of_one_element_is_found_there() -> None:
     assert abs(found.candidate_value - found.reference_value) / found.atol == pytest.approx(found.margin)
 
 
+def test_the_tolerance_that_would_pass_is_said() -> None:
+    candidate = draws(1, mean=5.0)
+    candidate[:, 1, 4] += 3.0
+    reference = draws(0, mean=5.0)
+    found = measured(reference, candidate)
+    assert (found.status, found.statistic) == (Status.OUTSIDE, "mean")
+    for rtol, atol in ((found.min_rtol, 0.0), (0.0, found.min_atol)):
+        for share, status in ((1.001, Status.WITHIN), (0.999, Status.OUTSIDE)):
+            tolerance = ResolvedTolerance(share * rtol, share * atol, "command line", "a test", "why")
+            again = measure_distribution(reference, candidate, tolerance, key="grad/a", step=2, values=15)
+            assert again.status is status
+            assert again.decided_by.endswith(f"draws, and {tolerance.decided_by}")
+
+
 def test_another_spread_with_the_same_mean_is_found() -> None:
     candidate = draws(1)
     candidate[:, 0, 2] = candidate[:, 0, 2].mean() + 6.0 * (candidate[:, 0, 2] - candidate[:, 0, 2].mean())
     found = measured(draws(0), candidate)
     assert (found.status, found.index) == (Status.OUTSIDE, (0, 2))
+    assert found.statistic == "mean deviation from the median"
 
 
 def test_draws_that_are_all_alike_are_found() -> None:

@@ -1,4 +1,4 @@
-"""Ten ways in which a treatment may not have taken effect must end as UNPROVEN, or OUTSIDE where numbers show it."""
+"""Ways in which a treatment may not have taken effect must end as UNPROVEN, or OUTSIDE where numbers show it."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,8 @@ UNPROVEN: Mapping[str, str] = {
     "broken_treatments::checkpoint_that_keeps": "Checkpointing: layers.0 was run again in the backward pass 0 of 8 times",
     "broken_treatments::checkpoint_that_runs_twice": "Checkpointing: layers.0 was run again in the backward pass 0 of 8 times",
     "broken_treatments::autocast_of_one_layer": "Autocast: of 56 matrix products 12 were traced in bfloat16",
-    "broken_treatments::silent_loop": "WhileAccumulation: the optimised graphs have no while loop, not one of 2",
+    "broken_treatments::silent_loop": "WhileAccumulation: an optimised graph has no while loop; needed are loops of 2",
+    "broken_treatments::loop_after_the_first_step": "WhileAccumulation: an optimised graph has no while loop; needed are loops of 2",
     "broken_treatments::autocast_off": "Autocast: no matrix product was traced in bfloat16",
     "broken_treatments::scan_falls_back": "ScanLayers: the members of 'layers' are not scanned",
     "broken_treatments::dynamo_falls_back": "DynamoForward: dynamo captured no graph",

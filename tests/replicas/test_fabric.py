@@ -145,7 +145,7 @@ def test_without_fabric_its_treatment_says_what_to_install(monkeypatch: pytest.M
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     absence = FabricFSDP().absence()
     assert absence is not None
-    assert absence.remedy == "pip install 'xla_equiv[lightning]'"
+    assert absence.remedy == "pip install '.[lightning]'"
 
 
 WITHOUT_FABRIC = """
@@ -166,7 +166,7 @@ def test_without_fabric_its_variants_are_unverified(tmp_path: Path) -> None:
     (verdict,) = read_report(tmp_path / "run" / "report.json").verdicts
     assert verdict.status is Status.UNVERIFIED
     assert verdict.what == "lightning-fabric is not installed"
-    assert verdict.remedy == "pip install 'xla_equiv[lightning]'"
+    assert verdict.remedy == "pip install '.[lightning]'"
 
 
 def test_hooks_are_told_of_every_turn_once() -> None:

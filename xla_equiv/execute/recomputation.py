@@ -7,27 +7,32 @@ from collections import Counter
 from xla_equiv.execute.hlo_instructions import OPERAND, Instruction, computations, live
 from xla_equiv.values.graph import BARRIER
 
-REARRANGING = frozenset(
-    ["bitcast", "broadcast", "constant", "convert", "copy", "get-tuple-element", "iota", "parameter", "reshape", "slice", "transpose", "tuple"]
+REARRANGING = re.compile(
+    "bitcast|broadcast|constant|convert|copy|get-tuple-element|iota|opt-barrier|parameter|reshape|slice|transpose|tuple"
 )
 """Opcodes that compute nothing; they are not counted."""
 
+COLLECTIVE = re.compile("all-(reduce|gather|to-all).*|reduce-scatter.*|collective-.*")
+"""Opcodes that exchange; two that take the same give the same, and yet no compiler merges them. They are not counted."""
+
 ALWAYS_NEW = re.compile(
     "rng|rng-bit-generator|rng-get-and-update-state|infeed|outfeed|send.*|recv.*|custom-call|conditional|parameter"
-    "|all-(reduce|gather|to-all).*|reduce-scatter.*|collective-.*"
 )
 """Opcodes of which no two are the same, whatever they take."""
 
+CHANNEL = re.compile(r", channel_id=\d+")
+"""Which collective it is."""
 
 ELIDED = "{...}"
 """What XLA writes for the values of a large constant: two of them need not be the same."""
 
 
 def recomputed(text: str) -> Counter[str]:
-    """Return opcode -> how many instructions behind an optimization barrier repeat one that stands before it.
+    """Return opcode -> how many instructions repeat one that stands before, and are kept apart by a barrier.
 
-    Two instructions are the same when opcode, type, attributes and operands are, a barrier being transparent:
-    what common subexpression elimination would merge if there were no barrier.
+    Two instructions are the same when opcode, type, attributes and operands are, optimization barriers being
+    transparent: what common subexpression elimination would merge if there were none. Those that it merges in spite
+    of the barriers are not counted.
 
     Args:
         text: an HLO module before optimisation.
@@ -42,39 +47,53 @@ def recomputed(text: str) -> Counter[str]:
 
 
 def _repeated(body: list[Instruction], bodies: dict[str, str]) -> Counter[str]:
-    values: dict[str, str] = {}
-    elements: dict[str, tuple[str, ...]] = {}
-    is_behind: dict[str, bool] = {}
-    first: set[str] = set()
+    through, apart = _Values(bodies, sees_barriers=False), _Values(bodies, sees_barriers=True)
     found: Counter[str] = Counter()
     for one in body:
-        is_behind[one.name] = one.opcode == BARRIER or any(is_behind.get(name, False) for name in one.operands)
-        value = _value(one, values, elements, bodies)
-        values[one.name] = value
-        if one.opcode == "tuple":
-            elements[value] = tuple(values.get(name, name) for name in one.operands)
-        if one.opcode not in REARRANGING and one.opcode != BARRIER:
-            if not is_behind[one.name]:
-                first.add(value)
-            elif value in first:
-                found[one.opcode] += 1
+        is_repeated, is_merged = through.take(one), apart.take(one)
+        is_counted = not REARRANGING.fullmatch(one.opcode) and not COLLECTIVE.fullmatch(one.opcode)
+        if is_counted and is_repeated and not is_merged:
+            found[one.opcode] += 1
     return found
 
 
-def _value(
-    one: Instruction, values: dict[str, str], elements: dict[str, tuple[str, ...]], bodies: dict[str, str]
-) -> str:
-    """Return what identifies the value of `one`: a name, or a digest of how it is computed."""
-    if ALWAYS_NEW.fullmatch(one.opcode) or (one.opcode == "constant" and ELIDED in one.arguments):
-        return one.name
-    operands = [values.get(name, name) for name in one.operands]
-    if one.opcode == BARRIER and len(operands) == 1:
-        return operands[0]
-    if one.opcode == "get-tuple-element" and operands[0] in elements:
-        return elements[operands[0]][one.index]
-    attributes = OPERAND.sub(lambda found: bodies.get(found.group(1), found.group()), one.attributes)
-    constant = one.arguments if one.opcode == "constant" else ""
-    return _digest(f"{one.opcode} {one.type} {' '.join(operands)} {attributes} {constant}")
+class _Values:
+    """Numbers the instructions of a computation by value: a name, or a digest of how it is computed.
+
+    Args:
+        bodies: name of each computation -> digest.
+        sees_barriers: whether what stands behind a barrier is another value, and each collective a new one.
+    """
+
+    def __init__(self, bodies: dict[str, str], *, sees_barriers: bool) -> None:
+        self._bodies, self._sees_barriers = bodies, sees_barriers
+        self._of: dict[str, str] = {}
+        self._elements: dict[str, tuple[str, ...]] = {}
+        self._seen: set[str] = set()
+
+    def take(self, one: Instruction) -> bool:
+        """Number `one`, and return whether an instruction before it has the same value."""
+        value = self._value(one)
+        self._of[one.name] = value
+        if one.opcode == "tuple":
+            self._elements[value] = tuple(self._of.get(name, name) for name in one.operands)
+        is_repeated = value in self._seen
+        self._seen.add(value)
+        return is_repeated
+
+    def _value(self, one: Instruction) -> str:
+        if ALWAYS_NEW.fullmatch(one.opcode) or (one.opcode == "constant" and ELIDED in one.arguments):
+            return one.name
+        if self._sees_barriers and (one.opcode == BARRIER or COLLECTIVE.fullmatch(one.opcode)):
+            return one.name
+        operands = [self._of.get(name, name) for name in one.operands]
+        if one.opcode == BARRIER and len(operands) == 1:
+            return operands[0]
+        if one.opcode == "get-tuple-element" and operands[0] in self._elements:
+            return self._elements[operands[0]][one.index]
+        attributes = OPERAND.sub(lambda found: self._bodies.get(found.group(1), found.group()), CHANNEL.sub("", one.attributes))
+        constant = one.arguments if one.opcode == "constant" else ""
+        return _digest(f"{one.opcode} {one.type} {' '.join(operands)} {attributes} {constant}")
 
 
 def _text(one: Instruction) -> str:

@@ -13,6 +13,7 @@ from xla_equiv.execute.checkpoints import Handover
 from xla_equiv.execute.graphs import GraphLog
 from xla_equiv.execute.isolation import drawing, reset_process, stream_seed
 from xla_equiv.execute.placement import move_to
+from xla_equiv.execute.proof import why_unproven
 from xla_equiv.execute.provenance import provenance
 from xla_equiv.execute.recording import Recorder, Write
 from xla_equiv.execute.replicas.replica import Replica
@@ -109,7 +110,7 @@ class Training:
             inputs=self.inputs,
             settings=_settings(self.case, self.optimizer),
             graph=graph,
-            unproven=(*self._unproven(graph), *([unproven] if unproven else [])),
+            unproven=(*why_unproven(self.stage.treatments, self._trained(graph), self.graphs), *([unproven] if unproven else [])),
             notes=tuple(notes),
             compile_s=self.backend.compile_s() - compiled_before,
             run_s=time.perf_counter() - started,
@@ -213,18 +214,14 @@ class Training:
         else:
             self.backend.sync()
 
-    def _unproven(self, graph: GraphFacts) -> tuple[str, ...]:
-        trained = Trained(
+    def _trained(self, graph: GraphFacts) -> Trained:
+        return Trained(
             graph=graph,
             model=self.model.module,
             modules=self.model.modules,
             optimizer=self.optimizer,
             micro_batches=self.case.micro_batches,
         )
-        if self.graphs and not self.graphs.is_blind and not graph.modules:
-            return ("no module that XLA compiled for the steps was seen: no treatment can be proved",)
-        reasons = [treatment.why_unproven(trained) for treatment in self.stage.treatments]
-        return tuple(reason for reason in reasons if reason)
 
 
 def _settings(case: Case, optimizer: torch.optim.Optimizer) -> dict[str, str]:

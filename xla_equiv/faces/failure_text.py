@@ -5,6 +5,7 @@ import re
 import shlex
 from decimal import ROUND_CEILING, Decimal
 
+from xla_equiv.store.runs import file_name
 from xla_equiv.values.errors import MAX_MESSAGE_LINES, format_message
 from xla_equiv.values.patterns import key_group
 from xla_equiv.values.verdict import (
@@ -96,6 +97,10 @@ def next_step(verdict: Verdict, *, run: str = "RUN") -> str:
         return f"xla-equiv run {suite} -k {test}"
     if verdict.status is Status.UNVERIFIED:
         return one_line(verdict.remedy) or "xla-equiv doctor"
+    if not label:
+        return ""  # two folders that `compare` was given: no test of a run
+    if verdict.status is Status.UNPROVEN and verdict.graph.modules:
+        return f"zless {shlex.quote(_in_run(run, f'traces/{suite}/{file_name(label)}'))}/graphs/*.gz"
     comparison = worst_comparison(verdict)
     key = _first_key(comparison) if comparison is not None and comparison.status is verdict.status else ""
     words = ["xla-equiv show", test, f"--run {shlex.quote(run)}"]
@@ -244,10 +249,13 @@ def _numbers(found: Measurement) -> str:
             texts = f"{candidate:.{digits}e}", f"{reference:.{digits}e}"
         if texts[0] != texts[1]:
             break
-    return f"candidate {texts[0]}   reference {texts[1]}   |diff| {abs(candidate - reference):.2e}"
+    of_draws = f"   {found.statistic} over the draws" if found.statistic else ""
+    return f"candidate {texts[0]}   reference {texts[1]}   |diff| {abs(candidate - reference):.2e}{of_draws}"
 
 
 def _limit(found: Measurement) -> str:
+    if found.statistic:
+        return f"{found.atol:.2g}"
     if found.rtol == 0 and found.atol == 0:
         return "0: must be equal"
     limit = found.atol + found.rtol * abs(found.reference_value)

@@ -11,7 +11,8 @@ HEADERS = (
     "modules",
     "matrix products traced",
     "optimised",
-    "recomputed",
+    "traced again",
+    "merged",
     "barriers traced",
     "kept",
     "loops",
@@ -30,9 +31,9 @@ def proof(graph: GraphFacts) -> str:
     """Return in one line what the modules of `graph` show of the treatments."""
     traced, kept = graph.total("traced_dots"), graph.total("dots")
     parts = [f"{_counts(traced)} matrix products" + (f", {_counts(kept)} when optimised" if traced != kept else "")]
-    parts += [f"{graph.recomputed_products} of them computed again"] if graph.recomputed_products else []
+    parts += [f"{graph.recomputed_products} of them traced again" + (f", {graph.merged} merged" if graph.merged else "")] if graph.recomputed_products else []
     barriers, left = graph.barriers
-    parts += [f"{barriers} barriers, {left} kept"] if barriers else []
+    parts += [f"{barriers} barrier{'s' * (barriers != 1)}, {left} kept"] if barriers else []
     parts += [f"loops of {', '.join(map(str, dict.fromkeys(graph.trip_counts)))}"] if graph.trip_counts else []
     parts += [_counts(graph.total("collectives"))] if graph.total("collectives") else []
     parts += [f"{len(graph.modules)} module{'s' * (len(graph.modules) != 1)}"]
@@ -49,6 +50,7 @@ def _row(verdict: Verdict) -> tuple[str, ...]:
         _counts(graph.total("traced_dots")),
         _counts(graph.total("dots")),
         str(graph.recomputed_products or "-"),
+        str(graph.merged or "-"),
         *(str(count or "-") for count in graph.barriers),
         ", ".join(f"{count or '?'} iterations" for count in dict.fromkeys(graph.trip_counts)) or "-",
         _counts(graph.total("collectives")),

@@ -65,7 +65,9 @@ def compare_traces(
         )
     findings += [_outside(found) for found in measurements if not found.status.is_green]
     if not measurements:
-        findings.append(Finding(status=Status.MISSING, what="nothing was compared: no key and step stands on both sides"))
+        is_shared = bool(references.keys() & candidates.keys())
+        why = "no key has the same dtype and shape" if is_shared else "no key and step stands"
+        findings.append(Finding(status=Status.MISSING, what=f"nothing was compared: {why} on both sides"))
     findings.sort(key=lambda finding: finding.step)
     groups = group_measurements(measurements)
     return Comparison(

@@ -1,6 +1,7 @@
 """Whether the values of two runs have the same distribution over their draws."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,10 @@ from xla_equiv.values.verdict import Measurement, Status
 FAMILY_ALPHA = 1e-6
 """Probability that a comparison of two equal distributions finds any difference, in all its values together."""
 
-TESTS = 2
-"""Tests of each value: of its mean, and of its spread."""
+STATISTICS = ("mean", "mean deviation from the median")
+"""What is tested of each value: its mean, and its spread."""
+
+TESTS = len(STATISTICS)
 
 
 def measure_distribution(
@@ -37,7 +40,8 @@ def measure_distribution(
         values: elements that the whole comparison looks at, each of which may be found different by chance.
 
     Returns:
-        A Measurement of the element and the test that is nearest to its limit: values are means, `atol` is the limit.
+        A Measurement of the element and the test that is nearest to its limit, which `statistic` names. Its values are
+        those of the statistic, `atol` is the limit, and `min_rtol` and `min_atol` what the tolerance would have to be.
 
     Source:
         B. L. Welch, Biometrika 34 (1947); M. B. Brown and A. B. Forsythe, J. Am. Stat. Assoc. 69 (1974).
@@ -48,7 +52,7 @@ def measure_distribution(
         "dtype": reference.dtype.name,
         "shape": tuple(reference.shape[1:]),
         "size": int(reference[0].size),
-        "decided_by": f"Welch's t-test, {len(reference)} draws",
+        "decided_by": f"Welch's t-test, {len(reference)} draws" + (f", and {tolerance.decided_by}" if tolerance.atol or tolerance.rtol else ""),
         "why": f"family-wise error {FAMILY_ALPHA:g} over {TESTS} tests of {values} values",
     }
     if reference.size == 0:
@@ -61,7 +65,7 @@ def measure_distribution(
         return Measurement(status=Status.NONFINITE, nonfinite=bad, outside=bad, **common)
     alpha = FAMILY_ALPHA / (TESTS * max(values, 1))
     found = [_welch(r, c, alpha, tolerance), _welch(_deviations(r), _deviations(c), alpha, tolerance)]
-    margins = np.nan_to_num(np.stack([margin for margin, _, _, _ in found]), nan=math.inf)
+    margins = np.nan_to_num(np.stack([margin for margin, *_ in found]), nan=math.inf)
     outside = int(np.count_nonzero((margins > 1).any(0)))
     test, position = (int(i) for i in np.unravel_index(int(margins.argmax()), margins.shape))
     margin, means, others, limits = (float(part[position]) for part in found[test])
@@ -70,8 +74,9 @@ def measure_distribution(
         status=status,
         max_abs=float(np.abs(found[0][2] - found[0][1]).max(initial=0.0)),
         margin=margin,
-        min_rtol=math.inf if outside else 0.0,
-        min_atol=math.inf if outside else 0.0,
+        min_rtol=_least_rtol(found, tolerance),
+        min_atol=max(float((np.abs(two - one) - limit).max(initial=0.0)) for _, one, two, limit in found) + tolerance.atol if outside else 0.0,
+        statistic=STATISTICS[test],
         outside=outside,
         index=_index(position, reference),
         candidate_value=others,
@@ -79,6 +84,16 @@ def measure_distribution(
         atol=limits,
         **common,
     )
+
+
+def _least_rtol(found: Sequence[tuple[NDArray[np.float64], ...]], tolerance: ResolvedTolerance) -> float:
+    """Return the least rtol with which every mean and spread would be inside; inf where none would."""
+    needed = 0.0
+    for margin, one, two, limit in found:
+        lacking = np.abs(two - one) - limit + tolerance.rtol * np.abs(one)
+        with np.errstate(all="ignore"):
+            needed = max(needed, float(np.where(margin > 1, lacking / np.abs(one), 0.0).max(initial=0.0)))
+    return needed
 
 
 def _deviations(draws: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -67,9 +67,9 @@ class XlaEquivError(Exception):
 
 
 def in_one_line(error: BaseException) -> str:
-    """Return the type of `error` and what it says: the first line, and of the house form what was found, too."""
+    """Return the type of `error` and what it says: the first line, and of the house form what was found and what helps."""
     if isinstance(error, XlaEquivError):
-        found = "; ".join([*(text for label, text in error.details if label != "where"), *error.problems[:1]])
+        found = "; ".join([*(text for label, text in error.details if label != "where"), *error.problems[:1], *([error.next] if error.next else [])])
         return f"{type(error).__name__}: {error.headline}" + (f" ({found})" if found else "")
     return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 BARRIER = "opt-barrier"
 PRODUCTS = ("dot", "convolution")
+HEAVY = (*PRODUCTS, "while")
+"""What is counted to see whether a recomputation has survived: matrix products, and loops that hold some."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,10 @@ class ModuleFacts:
         casts: element type -> how many conversions of the optimised module result in it.
         recomputed: opcode -> how many instructions of the traced module, behind an optimization barrier,
             compute again what stands before it.
+        merged: how many matrix products, convolutions and loops were traced and are not in the optimised module;
+            without those that XLA rewrites, in which a dimension is 1.
         collectives: "opcode of n" -> how many collectives of the optimised module join n devices each.
+        parameters: "type[shape]" -> how many such arguments the optimised module takes, on one device.
         size_bytes: what its arguments, results and temporaries need together; 0 where it is not known.
     """
 
@@ -36,7 +41,9 @@ class ModuleFacts:
     precisions: Mapping[str, int] = field(default_factory=dict)
     casts: Mapping[str, int] = field(default_factory=dict)
     recomputed: Mapping[str, int] = field(default_factory=dict)
+    merged: int = 0
     collectives: Mapping[str, int] = field(default_factory=dict)
+    parameters: Mapping[str, int] = field(default_factory=dict)
     size_bytes: int = 0
 
 
@@ -58,6 +65,11 @@ class GraphFacts:
         return self.total("opcodes")[opcode]
 
     @property
+    def computing(self) -> list[ModuleFacts]:
+        """Return the modules with matrix products: those that run the model, forward or backward."""
+        return [module for module in self.modules if module.traced_dots]
+
+    @property
     def barriers(self) -> tuple[int, int]:
         """Return how many optimization barriers were traced, and how many are left in the optimised modules."""
         return self.total("traced")[BARRIER], self.count(BARRIER)
@@ -66,6 +78,11 @@ class GraphFacts:
     def recomputed_products(self) -> int:
         """Return how many matrix products and convolutions were traced that compute again what another has."""
         return sum(self.total("recomputed")[opcode] for opcode in PRODUCTS)
+
+    @property
+    def merged(self) -> int:
+        """Return how many matrix products and loops the compiler has merged, or lost otherwise."""
+        return sum(module.merged for module in self.modules)
 
     @property
     def trip_counts(self) -> list[int]:

@@ -78,7 +78,7 @@ class Treatment:
     """One named way to execute a training step. Subclass it in a file of its own; nothing else changes.
 
     Every method here may be overridden. A treatment that does more has the methods of `Accumulates`, `Reduces`,
-    `Clips` or `Checkpoints` as well. Treatments of a variant compose: each may replace the model, all that reduce do,
+    `Loops`, `Clips` or `Checkpoints` as well. Treatments of a variant compose: each may replace the model, all that reduce do,
     and the last that accumulates runs the micro-batches. Under `Spread.REPLICAS` every replica calls each method once.
     """
 
@@ -158,6 +158,15 @@ class Accumulates(Protocol):
 
     def accumulate(self, model: nn.Module, inputs: StepInputs) -> StepOutputs:
         """Run all micro-batches of one step, and leave the accumulated gradients on `model`."""
+        ...
+
+
+@runtime_checkable
+class Loops(Protocol):
+    """Of a treatment that puts loops into the compiled graph."""
+
+    def loops(self, trained: Trained) -> tuple[int, ...]:
+        """Return how many iterations each loop has that every module with matrix products must have from it."""
         ...
 
 

@@ -61,7 +61,8 @@ class Measurement:
     """How far one key of one step is apart.
 
     `margin` is the largest |candidate - reference| / (atol + rtol * |reference|): 1.0 is exactly at the
-    limit. `min_rtol` and `min_atol` are the least values that would pass with the other one unchanged.
+    limit. `min_rtol` and `min_atol` are the least values that would pass with the other one unchanged. `statistic`
+    says what of several draws the values are; '' when they are the key's own.
     """
 
     key: str
@@ -84,6 +85,7 @@ class Measurement:
     atol: float = 0.0
     decided_by: str = ""
     why: str = ""
+    statistic: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

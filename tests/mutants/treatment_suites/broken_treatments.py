@@ -60,6 +60,14 @@ class SilentLoop(WhileAccumulation):
         return LoopedAccumulation().accumulate(model, inputs)
 
 
+class LoopAfterTheFirstStep(WhileAccumulation):
+    """Runs the While in the first step, and the Python loop in all that follow."""
+
+    def accumulate(self, model: nn.Module, inputs: StepInputs) -> StepOutputs:
+        treatment = WhileAccumulation() if inputs.step == 1 else LoopedAccumulation()
+        return treatment.accumulate(model, inputs)
+
+
 class AutocastOff(Autocast):
     """Leaves autocast off."""
 
@@ -151,6 +159,7 @@ SUITE = Suite(
         variant("checkpoint_that_keeps", CheckpointThatKeeps(modules=LAYERS), LOOP, env=KEEP_BARRIERS),
         variant("checkpoint_that_runs_twice", CheckpointThatRunsTwice(modules=LAYERS), LOOP, env=KEEP_BARRIERS),
         variant("silent_loop", SilentLoop()),
+        variant("loop_after_the_first_step", LoopAfterTheFirstStep()),
         variant("autocast_of_one_layer", AutocastOfOneLayer(), LOOP),
         variant("autocast_off", AutocastOff(), LOOP),
         variant("scan_falls_back", ScanFallsBack(), LOOP),

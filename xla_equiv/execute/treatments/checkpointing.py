@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from xla_equiv.execute.treatments.evidence import why_merged
 from xla_equiv.values.errors import SuiteError, choices_text
-from xla_equiv.values.graph import BARRIER, PRODUCTS, GraphFacts
 from xla_equiv.values.treatment import Trained, Treatment
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ KEEP_BARRIERS: Mapping[str, str] = {"XLA_FLAGS": "--xla_disable_hlo_passes=cse_b
 and then merges what is computed again with the first computation; without the pass that removes them it does not."""
 
 STATE = "_xla_equiv_checkpointed"
-HEAVY = (*PRODUCTS, "while")
-"""What is counted to see whether a recomputation has survived: matrix products, and loops that hold some."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,26 +81,7 @@ class Checkpointing(Treatment):
             if state.recomputations < state.calls:
                 again = f"{state.recomputations} of {state.calls} times"
                 return f"{self.name}: {name or 'the model'} was run again in the backward pass {again}"
-        return self._why_undone(trained.graph) if trained.graph.modules else ""
-
-    def _why_undone(self, graph: GraphFacts) -> str:
-        """Return why the optimised graphs do not compute again what the traced ones do.
-
-        Where the forward pass was executed before the backward pass was traced, it stands in a module without
-        barriers, and the compiler has nothing to merge a recomputation with.
-        """
-        repeated = graph.total("recomputed")
-        traced, optimised = graph.total("traced"), graph.total("opcodes")
-        products = sum(repeated[opcode] for opcode in HEAVY)
-        merged = sum(max(0, traced[opcode] - optimised[opcode]) for opcode in HEAVY)
-        barriers, kept = graph.barriers
-        is_apart = any(module.traced_dots and BARRIER not in module.traced for module in graph.modules)
-        if not barriers or not (repeated or is_apart):
-            return f"{self.name}: the traced graphs compute nothing again behind an optimization barrier"
-        if not merged and (kept >= barriers or products or not repeated):
-            return ""
-        lost = f" and merged {merged} matrix products and loops; {products} are computed again" if merged else ""
-        return f"{self.name}: XLA removed {barriers - kept} of {barriers} optimization barriers{lost}"
+        return why_merged(self, trained.graph)
 
 
 class _Checkpointed:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from xla_equiv.execute.replicas import current_replica
-from xla_equiv.values.graph import GraphFacts
+from xla_equiv.execute.treatments.evidence import without_collective
 from xla_equiv.values.spread import Spread
 from xla_equiv.values.treatment import Trained, Treatment
 
@@ -48,16 +48,3 @@ class DataParallel(Treatment):
 
     def why_unproven(self, trained: Trained) -> str:
         return without_collective(self, trained.graph, "all-reduce") if self.copy_first else ""
-
-
-def without_collective(treatment: Treatment, graph: GraphFacts, *opcodes: str) -> str:
-    """Return that the graphs of several replicas lack one of `opcodes` that joins them all; '' when none is lacking."""
-    ranks = current_replica().ranks
-    if ranks == 1:
-        return f"{treatment.name}: there is one replica, and nothing is exchanged"
-    found = graph.total("collectives")
-    lacking = [opcode for opcode in opcodes if not found[f"{opcode} of {ranks}"] and not found[f"{opcode} of all"]]
-    if not lacking:
-        return ""
-    others = f", but {', '.join(found)}" if found else ""
-    return f"{treatment.name}: the optimised graphs have no {' and no '.join(lacking)} of {ranks} devices{others}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -10,6 +11,7 @@ from xla_equiv.values.treatment import StepInputs, StepOutputs, Trained, Treatme
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
+    from torch.optim import Optimizer
 
 BACKEND = "openxla"
 
@@ -46,18 +48,23 @@ class DynamoForward(Treatment):
 
 @dataclass(frozen=True, kw_only=True)
 class DynamoStep(LoopedAccumulation):
-    """Loss and backward pass of a micro-batch are compiled by torch.compile, as one function.
+    """Loss and backward pass of a micro-batch are compiled by torch.compile, as one function, and the update if asked for.
 
     Dynamo leaves the graph at the call of `backward`, which it never captures: one break, and one graph for the loss.
+    The optimizer's `step` breaks it once more, and has a graph of its own; a second one where the first step makes the
+    state. What is pending executes before it: torch_xla 2.9.0 gives the buffers of the gradients away, and a norm or a
+    copy that is computed from them later finds them deleted.
 
     Args:
-        graphs: how many graphs dynamo is expected to make of the function.
+        optimizer: compile the optimizer's `step` as well, and with it the whole training step.
+        graphs: how many graphs dynamo is expected to make.
         breaks: how often it is expected to leave the graph.
 
     Source:
         torch.compile(backend="openxla"), torch_xla._dynamo.dynamo_backend.
     """
 
+    optimizer: bool = False
     graphs: int = 1
     breaks: int = 1
 
@@ -68,6 +75,26 @@ class DynamoStep(LoopedAccumulation):
     def prepare_model(self, model: nn.Module) -> nn.Module:
         _forget()
         return model
+
+    def prepare_optimizer(
+        self,
+        model: nn.Module,
+        create: Callable[[Sequence[nn.Parameter]], Optimizer],
+        parameters: Sequence[nn.Parameter],
+    ) -> Optimizer:
+        import torch
+        import torch_xla
+
+        made = create(parameters)
+        if self.optimizer:
+            compiled = torch.compile(made.step, backend=BACKEND)
+
+            def step() -> None:
+                torch_xla.sync()
+                compiled()
+
+            vars(made)["step"] = step
+        return made
 
     def accumulate(self, model: nn.Module, inputs: StepInputs) -> StepOutputs:
         import torch

@@ -8,8 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
-from xla_equiv.execute.treatments.data_parallel import without_collective
-from xla_equiv.execute.treatments.fsdp_layout import fsdp_shards, name_before_fsdp
+from xla_equiv.execute.treatments.fsdp_layout import fsdp_shards, name_before_fsdp, why_not_sharded
 from xla_equiv.execute.treatments.looped import LoopedAccumulation
 from xla_equiv.values.absence import Absence
 from xla_equiv.values.shards import Member
@@ -66,7 +65,7 @@ class FabricFSDP(LoopedAccumulation):
 
     def absence(self) -> Absence | None:
         if importlib.util.find_spec("lightning_fabric") is None:
-            return Absence("lightning-fabric is not installed", "pip install 'xla_equiv[lightning]'")
+            return Absence("lightning-fabric is not installed", "pip install '.[lightning]'")
         return None
 
     def prepare_model(self, model: nn.Module) -> nn.Module:
@@ -115,4 +114,4 @@ class FabricFSDP(LoopedAccumulation):
         return fsdp_shards(model)
 
     def why_unproven(self, trained: Trained) -> str:
-        return without_collective(self, trained.graph, "all-gather", "reduce-scatter")
+        return why_not_sharded(self, trained)

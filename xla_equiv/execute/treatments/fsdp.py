@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from xla_equiv.execute.treatments.data_parallel import without_collective
-from xla_equiv.execute.treatments.fsdp_layout import fsdp_shards, name_before_fsdp
+from xla_equiv.execute.treatments.evidence import why_not_narrow
+from xla_equiv.execute.treatments.fsdp_layout import fsdp_shards, name_before_fsdp, why_not_sharded
 from xla_equiv.values.shards import Member
 from xla_equiv.values.spread import Spread
 from xla_equiv.values.treatment import Trained, Treatment
@@ -15,6 +15,8 @@ from xla_equiv.values.treatment import Trained, Treatment
 if TYPE_CHECKING:
     from torch import Tensor, nn
     from torch.optim import Optimizer
+
+COUNTED = "_xla_equiv_counted"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,9 +75,11 @@ class XlaFSDP(Treatment):
             **(self.options or {}),
             **arguments,
         }
-        wrapped: nn.Module = XlaFullyShardedDataParallel(
-            checkpoint_module(module) if self.checkpoint else module, **arguments
-        )
+        if self.checkpoint:
+            vars(module)[COUNTED] = _Counted(module.forward)
+            module.forward = vars(module)[COUNTED]
+            module = checkpoint_module(module)
+        wrapped: nn.Module = XlaFullyShardedDataParallel(module, **arguments)
         return wrapped
 
     def clip(self, model: nn.Module, optimizer: Optimizer, max_norm: float) -> Tensor | None:
@@ -89,4 +93,36 @@ class XlaFSDP(Treatment):
         return fsdp_shards(model)
 
     def why_unproven(self, trained: Trained) -> str:
-        return without_collective(self, trained.graph, "all-gather", "reduce-scatter")
+        return (
+            why_not_sharded(self, trained)
+            or (why_not_narrow(self, trained.graph, self.compute_dtype) if self.compute_dtype != "float32" else "")
+            or (self._why_kept(trained) if self.checkpoint else "")
+        )
+
+    def _why_kept(self, trained: Trained) -> str:
+        """Return why the activations of the units are not computed again."""
+        counts = [vars(module)[COUNTED] for module in trained.model.modules() if COUNTED in vars(module)]
+        calls, again = sum(one.calls for one in counts), sum(one.recomputations for one in counts)
+        if not calls:
+            return f"{self.name}: no unit has an input that requires a gradient; checkpoint_module leaves such a unit as it is"
+        if again < calls:
+            return f"{self.name}: the units were run again in the backward pass {again} of {calls} times"
+        merged = trained.graph.merged
+        return f"{self.name}: XLA merged {merged} matrix products and loops that were to be computed again" if merged else ""
+
+
+class _Counted:
+    """The forward method of a unit: counts calls with an input that requires a gradient, and those in a backward pass."""
+
+    def __init__(self, forward: Callable[..., Any]) -> None:
+        self._forward = forward
+        self.calls = self.recomputations = 0
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        import torch
+
+        if torch._C._current_graph_task_id() != -1:
+            self.recomputations += 1
+        else:
+            self.calls += any(getattr(one, "requires_grad", False) for one in (*arguments, *named.values()))
+        return self._forward(*arguments, **named)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from xla_equiv.values.graph import GraphFacts
+from xla_equiv.execute.treatments.evidence import why_not_narrow
 from xla_equiv.values.treatment import Trained, Treatment
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
 NARROWED = "_xla_equiv_autocast"
-HLO_TYPES = {"bfloat16": "bf16", "float16": "f16", "float32": "f32"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +44,7 @@ class Autocast(Treatment):
     def why_unproven(self, trained: Trained) -> str:
         if NARROWED not in vars(trained.modules[""]):
             return f"{self.name}: no matrix product was traced in {self.dtype}: the model does not run under autocast"
-        return _why_not_narrow(self, trained.graph, self.dtype)
+        return why_not_narrow(self, trained.graph, self.dtype)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +72,7 @@ class CastTo(Treatment):
         floating = {str(p.dtype).removeprefix("torch.") for p in trained.model.parameters() if p.is_floating_point()}
         if floating != {self.dtype}:
             return f"{self.name}: the parameters are of {', '.join(sorted(floating))}, not {self.dtype}"
-        return _why_not_narrow(self, trained.graph, self.dtype)
+        return why_not_narrow(self, trained.graph, self.dtype)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,21 +103,3 @@ class MatmulPrecision(Treatment):
         if set(found) == {self.precision}:
             return ""
         return f"{self.name}: the matrix products have precision {', '.join(sorted(found)) or 'unknown'}, not {self.precision}"
-
-
-def _why_not_narrow(treatment: Treatment, graph: GraphFacts, dtype: str) -> str:
-    """Return why the matrix products were not computed in `dtype`.
-
-    XLA:CPU has no products of bfloat16: it rounds the operands to bfloat16, and multiplies as float32.
-    """
-    if not graph.modules:
-        return ""
-    wanted = HLO_TYPES[dtype]
-    traced, optimised = graph.total("traced_dots"), graph.total("dots")
-    if not traced[wanted]:
-        return f"{treatment.name}: no matrix product was traced in {dtype}, {traced.total()} in other types"
-    if traced.total() > traced[wanted]:
-        return f"{treatment.name}: of {traced.total()} matrix products {traced[wanted]} were traced in {dtype}"
-    if optimised[wanted] + graph.total("casts")[wanted] < traced[wanted]:
-        return f"{treatment.name}: the optimised graphs have fewer matrix products in {dtype}, or conversions to it, than were traced"
-    return ""

@@ -31,7 +31,7 @@ class AssumePure(Treatment):
     def absence(self) -> Absence | None:
         missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
         if missing:
-            return Absence(f"{' and '.join(missing)} not installed", "pip install 'xla_equiv[pure]'")
+            return Absence(f"{' and '.join(missing)} not installed", "pip install '.[pure]'")
         return None
 
     def prepare_model(self, model: nn.Module) -> nn.Module:

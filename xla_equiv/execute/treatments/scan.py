@@ -56,14 +56,20 @@ class ScanLayers(Treatment):
         return re.sub(rf"\b0\.{SCANNED}\.(\d+)\.layer\.", r"\1.", name)
 
     def why_unproven(self, trained: Trained) -> str:
-        modules = dict(trained.model.get_submodule(self.layers).named_modules())
-        if f"0.{SCANNED}" not in modules:
-            return f"{self.name}: the members of {self.layers!r} are not scanned"
-        layers = len(list(modules[f"0.{SCANNED}"].children()))
-        loops = [module.trip_counts.count(layers) for module in trained.graph.modules if module.traced_dots]
-        if min(loops, default=0) >= 2:
+        if self._scanned(trained):
             return ""
-        return f"{self.name}: an optimised graph has {min(loops, default=0)} loops of {layers} iterations, not one forward and one backward"
+        return f"{self.name}: the members of {self.layers!r} are not scanned"
+
+    def loops(self, trained: Trained) -> tuple[int, ...]:
+        """Return the number of layers twice: one loop forward and one backward."""
+        layers = self._scanned(trained)
+        return (layers, layers) if layers else ()
+
+    def _scanned(self, trained: Trained) -> int:
+        """Return how many layers run in the scan."""
+        modules = dict(trained.model.get_submodule(self.layers).named_modules())
+        scanned = modules.get(f"0.{SCANNED}")
+        return len(list(scanned.children())) if scanned else 0
 
 
 def _scanned(layers: list[nn.Module], *, is_pure: bool, recompute: bool) -> nn.Module:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from xla_equiv.execute.treatments.evidence import without_shards
 from xla_equiv.values.spread import Spread
 from xla_equiv.values.treatment import Trained, Treatment
 
@@ -35,7 +37,17 @@ class SpmdDataParallel(Treatment):
 
     def why_unproven(self, trained: Trained) -> str:
         lacking = [opcode for opcode in self.collectives if not trained.graph.count(opcode)]
-        return f"{self.name}: the optimised graphs have no {' and no '.join(lacking)}" if lacking else ""
+        if lacking:
+            return f"{self.name}: the optimised graphs have no {' and no '.join(lacking)}"
+        sharded = self._sharded(trained.model)
+        whole = next((name for name, one in sharded.items() if not _tiles(one)), None)
+        if whole is not None:
+            return f"{self.name}: {whole} is not sharded"
+        return without_shards(self, trained.graph, [(one.dtype, _shape_on_device(one)) for one in sharded.values()])
+
+    def _sharded(self, model: nn.Module) -> Mapping[str, nn.Parameter]:
+        """Return the parameters that lie on all devices, by their names before the model was wrapped."""
+        return {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +77,9 @@ class SpmdFSDP(SpmdDataParallel):
     def parameter_name(self, name: str) -> str:
         return name.replace("_orig_module.", "")
 
+    def _sharded(self, model: nn.Module) -> Mapping[str, nn.Parameter]:
+        return {self.parameter_name(name): one for name, one in model.named_parameters() if one.ndim}
+
 
 @dataclass(frozen=True, kw_only=True)
 class SpmdTensorParallel(SpmdDataParallel):
@@ -92,6 +107,21 @@ class SpmdTensorParallel(SpmdDataParallel):
 
     def prepare_batch(self, batch: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         return batch
+
+    def _sharded(self, model: nn.Module) -> Mapping[str, nn.Parameter]:
+        return {name: model.get_parameter(name) for name in self.partitions}
+
+
+def _tiles(tensor: Tensor) -> tuple[int, ...]:
+    """Return in how many parts each dimension of `tensor` is divided; nothing when each device holds all of it."""
+    import torch_xla
+
+    found = re.search(r"devices=\[([\d,]+)\]", torch_xla._XLAC._get_xla_sharding_spec(tensor))
+    return tuple(int(parts) for parts in found.group(1).split(","))[: tensor.ndim] if found else ()
+
+
+def _shape_on_device(tensor: Tensor) -> tuple[int, ...]:
+    return tuple(-(-size // parts) for size, parts in zip(tensor.shape, _tiles(tensor), strict=True))
 
 
 def _mesh(axis: str) -> Any:

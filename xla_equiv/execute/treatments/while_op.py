@@ -40,10 +40,9 @@ class WhileAccumulation(Treatment):
         return StepOutputs(loss=loss.detach(), carried=tuple(carried))
 
     def why_unproven(self, trained: Trained) -> str:
-        if trained.micro_batches == 1:
-            return f"{self.name}: XLA removes a loop of one iteration; accumulate two micro-batches or more"
-        trip_counts = trained.graph.trip_counts
-        if trained.micro_batches in trip_counts:
+        if trained.micro_batches > 1:
             return ""
-        found = f"while loops of {trip_counts} iterations" if trip_counts else "no while loop"
-        return f"{self.name}: the optimised graphs have {found}, not one of {trained.micro_batches}"
+        return f"{self.name}: XLA removes a loop of one iteration; accumulate two micro-batches or more"
+
+    def loops(self, trained: Trained) -> tuple[int, ...]:
+        return (trained.micro_batches,) if trained.micro_batches > 1 else ()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from xla_equiv.execute.treatments.data_parallel import without_collective
+from xla_equiv.execute.treatments.evidence import without_collective
 from xla_equiv.values.spread import Spread
 from xla_equiv.values.treatment import Trained, Treatment
 

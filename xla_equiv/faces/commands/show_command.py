@@ -32,7 +32,7 @@ def command(test: str, run: str, pattern: str, step: int | None, against: str) -
     if not chosen:
         keys = trace.keys
         raise SelectionError(f"no key {pattern!r} at step {step or 'any'}", details=[("where", choices_text(pattern, keys))])
-    rows = [_row(trace, entry, other) for entry in chosen[:MOST_ROWS]]
+    rows = [_row(trace, entry, other, against) for entry in chosen[:MOST_ROWS]]
     here = {(entry.step, entry.key) for entry in trace.entries}
     rows += [
         {"step": str(e.step), "key": e.key, "dtype": f"missing; {against} has {e.dtype}{list(e.shape)}"}
@@ -58,7 +58,7 @@ def _find(folder: RunFolder, suite: str, label: str) -> Trace:
     return read_trace(root / file_name(label))
 
 
-def _row(trace: Trace, entry: Entry, other: Trace | None) -> dict[str, str]:
+def _row(trace: Trace, entry: Entry, other: Trace | None, against: str) -> dict[str, str]:
     array = trace.read(entry)
     wide = array.astype(np.float64)
     row = {
@@ -75,5 +75,7 @@ def _row(trace: Trace, entry: Entry, other: Trace | None) -> dict[str, str]:
     twin = next((e for e in other.entries if (e.step, e.key) == (entry.step, entry.key)), None)
     if twin is None:
         return {**row, "max abs": "missing", "max rel": "", "at": ""}
+    if twin.dtype != entry.dtype or twin.shape != entry.shape:
+        return {**row, "max abs": f"{against} has {twin.dtype}{list(twin.shape)}", "max rel": "", "at": ""}
     found = measure(other.read(twin), array, NOTHING_ALLOWED, key=entry.key, step=entry.step)
     return {**row, "max abs": f"{found.max_abs:.3g}", "max rel": f"{found.max_rel:.3g}", "at": str(found.index or "")}
