@@ -64,7 +64,7 @@ SUITE = Suite(
         ExpectedFailure(
             test="*.each_merged*",
             status=Status.UNPROVEN,
-            raises="optimization barriers and merged",
+            raises="optimization barriers, and merged",
             why="XLA:CPU removes optimization barriers before it merges common subexpressions",
         ),
         ExpectedFailure(

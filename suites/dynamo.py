@@ -62,6 +62,7 @@ SUITE = Suite(
         ExpectedFailure(
             test="*.forward_while*",
             status=Status.OUTSIDE,
+            raises="WhileAccumulation: an optimised graph has no while loop",
             why="torch_xla 2.9.0: dynamo executes its graph while the body of the While is traced, and the loop keeps"
             " the values of one micro-batch as constants",
         ),

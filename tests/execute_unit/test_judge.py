@@ -292,6 +292,18 @@ def test_a_missing_proof_that_is_known_is_met_by_its_own_reason_while_all_values
         assert (verdict.expectation is Expectation.MET, verdict.is_green) == (met, met)
 
 
+@pytest.mark.parametrize(
+    ("raises", "unproven", "met"),
+    [("no while", True, True), ("", True, False), ("no dot", True, False), ("no while", False, False)],
+    ids=["named", "not named", "another one named", "named and not missing"],
+)
+def test_a_missing_proof_beside_wrong_values_is_known_when_it_is_named(raises: str, unproven: bool, met: bool) -> None:
+    fault = dataclasses.replace(FAULT, keys="*", raises=raises)
+    run = trace(CANDIDATE, DOUBLED, unproven=("no while in the graph",) * unproven)
+    verdict = against_reference(run, expected_failures=[fault])
+    assert (verdict.status, verdict.expectation is Expectation.MET) == (Status.OUTSIDE, met)
+
+
 def test_the_missing_proof_of_a_reference_is_never_known() -> None:
     test = made_tests()[0]
     unproven = evidence(test, trace(test, unproven=("no while in the graph",)))

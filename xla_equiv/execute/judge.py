@@ -252,7 +252,7 @@ def _accepted_margin(golden: Golden | None) -> float:
 def _expected(test: Test, verdict: Verdict, run_findings: Sequence[Finding] = ()) -> Verdict:
     """Return `verdict` with its relation to the known fault of the test, if it has one.
 
-    Of what is wrong with the run itself, only the missing proof of one's own treatment can be expected.
+    Of what is wrong with the run itself, only the missing proof of one's own treatment can be expected, when it is named.
     """
     fault = test.expected_failure
     if fault is None or verdict.status is Status.UNVERIFIED:
@@ -260,12 +260,14 @@ def _expected(test: Test, verdict: Verdict, run_findings: Sequence[Finding] = ()
     findings = [finding for comparison in verdict.comparisons for finding in comparison.findings]
     is_known = all(finding.status is fault.status and fault.covers(finding.key) for finding in findings)
     is_known = is_known and all(
-        fault.status is finding.status is Status.UNPROVEN
+        finding.status is Status.UNPROVEN
+        and fault.raises
         and fault.raises in finding.what
         and not finding.what.startswith(OF_REFERENCE)
         for finding in run_findings
     )
-    if verdict.status is fault.status and is_known and fault.raises in verdict.what:
+    is_said = any(fault.raises in what for what in (verdict.what, *(finding.what for finding in run_findings)))
+    if verdict.status is fault.status and is_known and is_said:
         return dataclasses.replace(verdict, expectation=Expectation.MET, why_expected=fault.why)
     if verdict.status.is_green:
         return dataclasses.replace(verdict, expectation=Expectation.NOT_MET, why_expected=fault.why)

@@ -88,7 +88,8 @@ class ExpectedFailure:
         test: pattern of test labels, such as "carried_3.while[xla:cpu]".
         status: what the verdict must be.
         keys: pattern of the keys that may be wrong; all others must still agree.
-        raises: for CRASHED, the text that the exception must contain; for UNPROVEN, that of the reason.
+        raises: for CRASHED, the text that the exception must contain; for UNPROVEN, that of the reason. With another
+            status: that proof is missing as well, and what its reason must contain.
         why: the fault, and where it is reported.
     """
 

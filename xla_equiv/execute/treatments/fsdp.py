@@ -102,11 +102,11 @@ class XlaFSDP(Treatment):
     def _why_kept(self, trained: Trained) -> str:
         """Return why the activations of the units are not computed again."""
         counts = [vars(module)[COUNTED] for module in trained.model.modules() if COUNTED in vars(module)]
-        calls, again = sum(one.calls for one in counts), sum(one.recomputations for one in counts)
-        if not calls:
+        if not any(one.calls for one in counts):
             return f"{self.name}: no unit has an input that requires a gradient; checkpoint_module leaves such a unit as it is"
-        if again < calls:
-            return f"{self.name}: the units were run again in the backward pass {again} of {calls} times"
+        for one in counts:
+            if one.recomputations < one.calls:
+                return f"{self.name}: a unit was run again in the backward pass {one.recomputations} of {one.calls} times"
         merged = trained.graph.merged
         return f"{self.name}: XLA merged {merged} matrix products and loops that were to be computed again" if merged else ""
 
