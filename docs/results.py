@@ -36,7 +36,8 @@ Each candidate is held against the reference of its suite and case.
   *reassociation*: the same sums in another order, or fused otherwise. *distributional*: the same mean and spread over
   many trainings with other random numbers.
 - **used**: the largest share of a tolerance that any value used; 0 % is equal in every bit.
-- **in the compiled graphs**: what proves the treatment, as traced and as XLA left it.
+- **in the compiled graphs**: what proves the treatment, as traced and as XLA left it. Products "traced again" are those that
+  a barrier keeps apart from their first computation; "merged" are those that the compiler then computed once.
 - **largest module**: what the arguments, results and temporaries of the largest compiled module need, and how
   much more or less that is than for the reference.
 - **because**: for a known fault what is wrong; otherwise how the graphs differ from those of the reference.
