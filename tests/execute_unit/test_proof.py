@@ -49,6 +49,12 @@ def test_every_module_with_products_has_its_loops() -> None:
     assert reasons(module(3), module(), scans=False)
 
 
+def test_a_loop_of_unknown_length_stands_for_one_that_another_module_shows() -> None:
+    assert reasons(module(3), module(0), scans=False) == ()
+    assert reasons(module(0), module(0), scans=False)
+    assert reasons(module(3, 3, 3), module(3, 0)) != ()
+
+
 def test_without_modules_no_loop_is_proved() -> None:
     assert "no while loop; needed are loops of 3" in reasons(scans=False)[0]
 
