@@ -68,8 +68,8 @@ def test_a_loop_of_one_iteration_cannot_be_proved() -> None:
     [
         ({"f32[4,2]": 2, "bf16[3]": 1}, ""),
         ({"f32[4,2]": 3, "bf16[3]": 1, "f32[8]": 7}, ""),
-        ({"f32[4,2]": 1, "bf16[3]": 1}, "an optimised graph takes 1 of 2 shards f32[4,2] on each device"),
-        ({"f32[4,2]": 2, "f32[3]": 1}, "an optimised graph takes 0 of 1 shards bf16[3] on each device"),
+        ({"f32[4,2]": 1, "bf16[3]": 1}, "an optimised graph takes 1 of 2 parameters f32[4,2] on each device"),
+        ({"f32[4,2]": 2, "f32[3]": 1}, "an optimised graph takes 0 of 1 parameters bf16[3] on each device"),
     ],
 )
 def test_each_module_with_products_takes_every_shard(parameters: dict[str, int], reason: str) -> None:

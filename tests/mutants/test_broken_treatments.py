@@ -20,6 +20,8 @@ UNPROVEN: Mapping[str, str] = {
     "broken_treatments::dynamo_falls_back": "DynamoForward: dynamo captured no graph",
     "broken_treatments::dynamo_breaks": "DynamoForward: dynamo left the graph 1 times",
     "broken_treatments::precision_set_too_late": "MatmulPrecision: the matrix products have precision default, not highest",
+    "broken_sharding::checkpoints_nothing": "XlaFSDP: no unit has an input that requires a gradient",
+    "broken_sharding::divides_the_first": "SpmdTensorParallel: an optimised graph takes 5 of 6 parameters f32[12,24] on each device",
     "broken_sharding::wraps_nothing": "XlaFSDP: the optimised graphs have no all-gather and no reduce-scatter of 2 devices, but all-reduce of all",
 }
 """Test -> how the reason begins, after the class that the mutant is derived from."""

@@ -6,13 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from xla_equiv.execute.hlo_instructions import METADATA, Instruction, computations, live
+from xla_equiv.execute.hlo_instructions import COLLECTIVE, METADATA, Instruction, computations, live
 from xla_equiv.execute.recomputation import recomputed
 from xla_equiv.values.graph import HEAVY, PRODUCTS, ModuleFacts
 
 NAME = re.compile(r"%[\w.\-]+|[\w.\-]+(?=: )")  # in the head of a computation, parameters stand without %
 TRIP_COUNT = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
-COLLECTIVE = re.compile("all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute")
 SHAPE = re.compile(r"(?<=[\[,])\d+")
 GROUPS = re.compile(r"replica_groups=(?:\{\{([\d,]*)\}|\[\d+,(\d+)\])")
 PRECISION = re.compile(r"operand_precision=\{(\w+)")
@@ -90,9 +89,10 @@ def _precision(one: Instruction) -> str:
 
 def _collective(one: Instruction) -> str:
     """Return "opcode of n", n the devices that a group joins; '' when `one` is no collective."""
-    opcode = one.opcode.removesuffix("-start")
-    if not COLLECTIVE.fullmatch(opcode):
+    found = COLLECTIVE.fullmatch(one.opcode)
+    if not found or found.group(2) == "-done":
         return ""
+    opcode = found.group(1)
     if "replica_groups={}" in one.arguments:
         return f"{opcode} of all"
     group = GROUPS.search(one.arguments)

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from xla_equiv.values.graph import BARRIER
 
+COLLECTIVE = re.compile("(all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute)(-start|-done)?")
+"""Opcodes that exchange between devices; `-start` and `-done` are the halves of one."""
+
 METADATA = re.compile(r", metadata=\{[^}]*\}")
 HEAD = re.compile(r"^(?:ENTRY )?%?([\w.\-]+) .*\{$")
 INDEX = re.compile(r"index=(\d+)")

@@ -30,9 +30,9 @@ def _lacking_loops(treatments: Sequence[Treatment], trained: Trained) -> str:
     They are asked for together, for otherwise two of one length could each pass for the other. XLA does not always
     know the length of a loop: such a one stands for a length that another module shows.
     """
-    looping = [treatment for treatment in treatments if isinstance(treatment, Loops)]
+    looping: list[Loops] = [treatment for treatment in treatments if isinstance(treatment, Loops)]
     needed = Counter(count for treatment in looping for count in treatment.loops(trained))
-    names = ", ".join(treatment.name for treatment in looping if isinstance(treatment, Treatment))
+    names = ", ".join(treatment.name for treatment in looping)
     found = [Counter(module.trip_counts) for module in trained.graph.computing] or [Counter()]
     shown = {count for counts in found for count in counts}
     lacking = next((counts for counts in found if not _has_all(needed, counts, shown)), None)

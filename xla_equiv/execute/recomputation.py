@@ -4,16 +4,13 @@ import hashlib
 import re
 from collections import Counter
 
-from xla_equiv.execute.hlo_instructions import OPERAND, Instruction, computations, live
+from xla_equiv.execute.hlo_instructions import COLLECTIVE, OPERAND, Instruction, computations, live
 from xla_equiv.values.graph import BARRIER
 
 REARRANGING = re.compile(
     "bitcast|broadcast|constant|convert|copy|get-tuple-element|iota|opt-barrier|parameter|reshape|slice|transpose|tuple"
 )
 """Opcodes that compute nothing; they are not counted."""
-
-COLLECTIVE = re.compile("all-(reduce|gather|to-all).*|reduce-scatter.*|collective-.*")
-"""Opcodes that exchange; two that take the same give the same, and yet no compiler merges them. They are not counted."""
 
 ALWAYS_NEW = re.compile(
     "rng|rng-bit-generator|rng-get-and-update-state|infeed|outfeed|send.*|recv.*|custom-call|conditional|parameter"
@@ -62,7 +59,8 @@ class _Values:
 
     Args:
         bodies: name of each computation -> digest.
-        sees_barriers: whether what stands behind a barrier is another value, and each collective a new one.
+        sees_barriers: whether what stands behind a barrier is another value, and each collective a new one: two that
+            take the same give the same, and yet no compiler merges them.
     """
 
     def __init__(self, bodies: dict[str, str], *, sees_barriers: bool) -> None:

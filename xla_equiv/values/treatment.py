@@ -165,6 +165,11 @@ class Accumulates(Protocol):
 class Loops(Protocol):
     """Of a treatment that puts loops into the compiled graph."""
 
+    @property
+    def name(self) -> str:
+        """Return the name that reports use."""
+        ...
+
     def loops(self, trained: Trained) -> tuple[int, ...]:
         """Return how many iterations each loop has that every module with matrix products must have from it."""
         ...

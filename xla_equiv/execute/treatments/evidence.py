@@ -43,7 +43,7 @@ def without_shards(treatment: Treatment, graph: GraphFacts, shards: Iterable[tup
     for module in graph.computing:
         if lacking := wanted - Counter(module.parameters):
             kind = next(iter(lacking))
-            taken = f"{module.parameters.get(kind, 0)} of {wanted[kind]} shards {kind}"
+            taken = f"{module.parameters.get(kind, 0)} of {wanted[kind]} parameters {kind}"
             return f"{treatment.name}: an optimised graph takes {taken} on each device"
     return ""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from xla_equiv.execute.treatments.evidence import without_shards
+from xla_equiv.values.graph import GraphFacts
 from xla_equiv.values.spread import Spread
 from xla_equiv.values.treatment import Trained, Treatment
 
@@ -39,14 +40,19 @@ class SpmdDataParallel(Treatment):
         lacking = [opcode for opcode in self.collectives if not trained.graph.count(opcode)]
         if lacking:
             return f"{self.name}: the optimised graphs have no {' and no '.join(lacking)}"
-        sharded = self._sharded(trained.model)
-        whole = next((name for name, one in sharded.items() if not _tiles(one)), None)
-        if whole is not None:
-            return f"{self.name}: {whole} is not sharded"
-        return without_shards(self, trained.graph, [(one.dtype, _shape_on_device(one)) for one in sharded.values()])
+        divided = self._divided(trained.model)
+        trained_ones = {name: one for name, one in trained.model.named_parameters() if one.grad is not None}
+        given = {name: (one.dtype, _on_device(one, divided.get(name, ()))) for name, one in trained_ones.items()}
+        first = GraphFacts(tuple(trained.graph.computing[:1]))
+        sharded = [given[name] for name in divided if name in given]
+        return without_shards(self, first, given.values()) or without_shards(self, trained.graph, sharded)
 
-    def _sharded(self, model: nn.Module) -> Mapping[str, nn.Parameter]:
-        """Return the parameters that lie on all devices, by their names before the model was wrapped."""
+    def _divided(self, model: nn.Module) -> Mapping[str, tuple[bool, ...]]:
+        """Return parameter of the prepared `model` -> which of its dimensions are divided, of each that lies on all devices.
+
+        After their first update the compiler divides other parameters as well, of its own accord: only the module of the
+        first step shows all as they were given.
+        """
         return {}
 
 
@@ -77,8 +83,9 @@ class SpmdFSDP(SpmdDataParallel):
     def parameter_name(self, name: str) -> str:
         return name.replace("_orig_module.", "")
 
-    def _sharded(self, model: nn.Module) -> Mapping[str, nn.Parameter]:
-        return {self.parameter_name(name): one for name, one in model.named_parameters() if one.ndim}
+    def _divided(self, model: nn.Module) -> Mapping[str, tuple[bool, ...]]:
+        named = ((name, tuple(one.shape)) for name, one in model.named_parameters() if one.ndim)
+        return {name: tuple(n == shape.index(max(shape)) for n in range(len(shape))) for name, shape in named}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,20 +115,16 @@ class SpmdTensorParallel(SpmdDataParallel):
     def prepare_batch(self, batch: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         return batch
 
-    def _sharded(self, model: nn.Module) -> Mapping[str, nn.Parameter]:
-        return {name: model.get_parameter(name) for name in self.partitions}
+    def _divided(self, model: nn.Module) -> Mapping[str, tuple[bool, ...]]:
+        return self.partitions
 
 
-def _tiles(tensor: Tensor) -> tuple[int, ...]:
-    """Return in how many parts each dimension of `tensor` is divided; nothing when each device holds all of it."""
-    import torch_xla
+def _on_device(tensor: Tensor, divided: tuple[bool, ...]) -> tuple[int, ...]:
+    """Return the shape of `tensor` on one device; a dimension that is not `divided`, or not named there, is whole."""
+    import torch_xla.runtime as xr
 
-    found = re.search(r"devices=\[([\d,]+)\]", torch_xla._XLAC._get_xla_sharding_spec(tensor))
-    return tuple(int(parts) for parts in found.group(1).split(","))[: tensor.ndim] if found else ()
-
-
-def _shape_on_device(tensor: Tensor) -> tuple[int, ...]:
-    return tuple(-(-size // parts) for size, parts in zip(tensor.shape, _tiles(tensor), strict=True))
+    devices = xr.global_runtime_device_count()
+    return tuple(-(-size // devices) if is_divided else size for size, is_divided in zip_longest(tensor.shape, divided))
 
 
 def _mesh(axis: str) -> Any:
